@@ -1,0 +1,1 @@
+//! Guarded CLIF to in-memory code or a relocatable object.

@@ -1,0 +1,1 @@
+//! Effects, spin cycles, the plan, guard insertion and the independent checker.

@@ -1,0 +1,1 @@
+//! WebAssembly bytes to a validated module and one CLIF function a body.

@@ -1,0 +1,1 @@
+//! Dominators, natural loops and strongly connected components of a plain graph.

@@ -1,0 +1,259 @@
+//! What a WebAssembly module declares, without its code: plain tables, read by every stage and by the runtime.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::index::{DataIndex, ElemIndex, FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TypeIndex};
+use crate::types::{FuncType, GlobalType, MemoryType, TableType};
+
+/// A validated module. Index spaces hold imported entities first, in the order of [`Module::imports`].
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// The module's own name, from the name section.
+    pub name: Option<String>,
+    /// Function types. Equal types may appear more than once.
+    pub types: Vec<FuncType>,
+    /// Imports, in the order of the module.
+    pub imports: Vec<Import>,
+    /// All functions, imported ones first.
+    pub functions: Vec<Function>,
+    /// How many of [`Module::functions`] are imported.
+    pub imported_functions: u32,
+    /// All tables, imported ones first.
+    pub tables: Vec<TableType>,
+    /// How many of [`Module::tables`] are imported.
+    pub imported_tables: u32,
+    /// All memories, imported ones first.
+    pub memories: Vec<MemoryType>,
+    /// How many of [`Module::memories`] are imported.
+    pub imported_memories: u32,
+    /// All globals, imported ones first.
+    pub globals: Vec<GlobalType>,
+    /// How many of [`Module::globals`] are imported.
+    pub imported_globals: u32,
+    /// The initial values of defined globals, in order.
+    pub global_inits: Vec<ConstExpr>,
+    /// Exports, in the order of the module.
+    pub exports: Vec<Export>,
+    /// The start function.
+    pub start: Option<FuncIndex>,
+    /// Element segments.
+    pub elements: Vec<ElementSegment>,
+    /// Data segments.
+    pub data: Vec<DataSegment>,
+    /// Functions whose reference can be taken (by an element segment, `ref.func`, an export or a global), ascending:
+    /// each has a [`crate::context::FuncRef`] in the instance context, at its position in this list.
+    pub escaped: Vec<FuncIndex>,
+    /// Functions whose reference the guest itself can hold (element segments, `ref.func` in code or in a global),
+    /// ascending: those an indirect call may reach.
+    pub address_taken: Vec<FuncIndex>,
+    /// Tables that code writes (`table.set`, `grow`, `fill`, `copy`, `init`): their contents are not known statically.
+    pub written_tables: BTreeSet<TableIndex>,
+    /// Each indirect call of the code, by the byte offset of its operator: the table and type it names.
+    pub indirect_calls: BTreeMap<u32, (TableIndex, TypeIndex)>,
+}
+
+/// One import.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// First name.
+    pub module: String,
+    /// Second name.
+    pub field: String,
+    /// What is imported.
+    pub entity: Entity,
+}
+
+/// One export.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// Its name.
+    pub name: String,
+    /// What is exported.
+    pub entity: Entity,
+}
+
+/// Something that can be imported or exported, by its place in its index space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entity {
+    /// A function.
+    Function(FuncIndex),
+    /// A table.
+    Table(TableIndex),
+    /// A linear memory.
+    Memory(MemoryIndex),
+    /// A global.
+    Global(GlobalIndex),
+}
+
+/// One function of the index space.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its type.
+    pub ty: TypeIndex,
+    /// Its name from the name section, else (for text input) its identifier.
+    pub name: Option<String>,
+    /// Where its body lies, in bytes from the start of the module; empty for an imported function.
+    pub body: Range<u32>,
+}
+
+/// A constant expression (core spec 3.4.13 with extended constants), in postfix order.
+pub type ConstExpr = Vec<ConstOp>;
+
+/// One operator of a [`ConstExpr`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ConstOp {
+    /// `i32.const`
+    I32(i32),
+    /// `i64.const`
+    I64(i64),
+    /// `f32.const`, as bits
+    F32(u32),
+    /// `f64.const`, as bits
+    F64(u64),
+    /// `v128.const`, little endian
+    V128(u128),
+    /// `ref.null`
+    RefNull,
+    /// `ref.func`
+    RefFunc(FuncIndex),
+    /// `global.get`
+    GlobalGet(GlobalIndex),
+    /// `i32.add`
+    I32Add,
+    /// `i32.sub`
+    I32Sub,
+    /// `i32.mul`
+    I32Mul,
+    /// `i64.add`
+    I64Add,
+    /// `i64.sub`
+    I64Sub,
+    /// `i64.mul`
+    I64Mul,
+}
+
+/// An element segment.
+#[derive(Clone, Debug)]
+pub struct ElementSegment {
+    /// When it is copied, and where to.
+    pub mode: ElementMode,
+    /// Its elements, one expression each.
+    pub items: Vec<ConstExpr>,
+}
+
+/// When an element segment is copied.
+#[derive(Clone, Debug)]
+pub enum ElementMode {
+    /// At instantiation.
+    Active {
+        /// Destination table.
+        table: TableIndex,
+        /// Destination index.
+        offset: ConstExpr,
+    },
+    /// By `table.init`.
+    Passive,
+    /// Never: it only declares references.
+    Declared,
+}
+
+/// A data segment.
+#[derive(Clone, Debug)]
+pub struct DataSegment {
+    /// Where it goes at instantiation; `None` for a passive segment.
+    pub active: Option<(MemoryIndex, ConstExpr)>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Module {
+    /// The type of a function.
+    #[must_use]
+    pub fn func_type(&self, func: FuncIndex) -> &FuncType {
+        &self.types[self.functions[func.index()].ty.index()]
+    }
+
+    /// Whether a function is imported.
+    #[must_use]
+    pub fn is_imported(&self, func: FuncIndex) -> bool {
+        func.0 < self.imported_functions
+    }
+
+    /// The defined functions, in order.
+    pub fn defined_functions(&self) -> impl ExactSizeIterator<Item = FuncIndex> + use<> {
+        #[expect(clippy::cast_possible_truncation, reason = "wasm index spaces hold at most 2^32 entries")]
+        let end = self.functions.len() as u32;
+        (self.imported_functions..end).map(FuncIndex)
+    }
+
+    /// Whether any memory is shared between threads.
+    #[must_use]
+    pub fn has_shared_memory(&self) -> bool {
+        self.memories.iter().any(|m| m.shared)
+    }
+
+    /// The export of that name.
+    #[must_use]
+    pub fn export(&self, name: &str) -> Option<Entity> {
+        self.exports.iter().find(|e| e.name == name).map(|e| e.entity)
+    }
+
+    /// What people see as the function's name: the name section's, else its export name, else `func[N]`.
+    #[must_use]
+    pub fn func_name(&self, func: FuncIndex) -> String {
+        if let Some(name) = &self.functions[func.index()].name {
+            return name.clone();
+        }
+        let export = self.exports.iter().find(|e| e.entity == Entity::Function(func));
+        export.map_or_else(|| format!("func[{}]", func.0), |e| e.name.clone())
+    }
+
+    /// [`Module::func_name`] of every function, in one pass.
+    #[must_use]
+    pub fn func_names(&self) -> Vec<String> {
+        let mut exported = BTreeMap::new();
+        for export in self.exports.iter().rev() {
+            if let Entity::Function(func) = export.entity {
+                exported.insert(func.0, &export.name);
+            }
+        }
+        (0u32..)
+            .zip(&self.functions)
+            .map(|(index, function)| match (&function.name, exported.get(&index)) {
+                (Some(name), _) => name.clone(),
+                (None, Some(export)) => (*export).clone(),
+                (None, None) => format!("func[{index}]"),
+            })
+            .collect()
+    }
+
+    /// The defined function whose body holds a byte offset of the module.
+    #[must_use]
+    pub fn func_at(&self, offset: u32) -> Option<FuncIndex> {
+        let defined = &self.functions[self.imported_functions as usize..];
+        let after = defined.partition_point(|f| f.body.start <= offset);
+        let at = after.checked_sub(1)?;
+        #[expect(clippy::cast_possible_truncation, reason = "wasm index spaces hold at most 2^32 entries")]
+        let index = at as u32 + self.imported_functions;
+        defined[at].body.contains(&offset).then_some(FuncIndex(index))
+    }
+
+    /// The position of an escaped function in [`Module::escaped`].
+    #[must_use]
+    pub fn escaped_position(&self, func: FuncIndex) -> Option<usize> {
+        self.escaped.binary_search(&func).ok()
+    }
+
+    /// An element segment.
+    #[must_use]
+    pub fn element(&self, index: ElemIndex) -> &ElementSegment {
+        &self.elements[index.index()]
+    }
+
+    /// A data segment.
+    #[must_use]
+    pub fn data_segment(&self, index: DataIndex) -> &DataSegment {
+        &self.data[index.index()]
+    }
+}

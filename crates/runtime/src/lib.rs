@@ -1,0 +1,1 @@
+//! Memories, instances, traps, threads, polls, wait/notify and WASI.

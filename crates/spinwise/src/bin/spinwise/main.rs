@@ -1,0 +1,2 @@
+//! The `spinwise` command.
+fn main() {}

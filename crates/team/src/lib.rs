@@ -1,0 +1,1 @@
+//! One wait primitive, its policies, and how it parks.
