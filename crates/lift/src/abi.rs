@@ -52,6 +52,15 @@ pub(crate) const CONTEXT: MemFlagsData = MemFlagsData::trusted();
 /// Flags of a load of context memory that never changes while guest code runs.
 pub(crate) const CONSTANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
+/// Flags of an access to a 16-byte cell that holds a value of that type: a global, or a slot between host and guest.
+pub(crate) const fn cell_flags(ty: ValType) -> MemFlagsData {
+    match ty {
+        // Lane 0 is at the lowest address on every target.
+        ValType::V128 => CONTEXT.with_endianness(Endianness::Little),
+        _ => CONTEXT,
+    }
+}
+
 /// Flags of an access to guest memory: little endian, unaligned, and trapping on the guard pages.
 pub(crate) const GUEST: MemFlagsData =
     MemFlagsData::new().with_endianness(Endianness::Little).with_trap_code(Some(trap(TrapCode::MemoryOutOfBounds)));

@@ -1,12 +1,12 @@
-//! Addresses in linear memory.
+//! Plain loads and stores, and the addresses of all accesses to linear memory.
 //!
 //! Invariant: a 32-bit memory has 8 GiB and a page reserved behind its base, so `base + index + offset` needs no bounds
 //! check: what is not accessible faults, and every access carries the trap code that says so.
 
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Opcode, Type, Value, types};
 use spinwise_model::context::MemoryEntry;
 use spinwise_model::index::MemoryIndex;
-use wasmparser::{MemArg, MemArgTarget};
+use wasmparser::{MemArg, MemArgTarget, Operator};
 
 use crate::abi::{CONSTANT, GUEST};
 use crate::func::FuncCx;
@@ -16,6 +16,51 @@ pub(crate) struct Access {
     pub(crate) flags: MemFlagsData,
     pub(crate) address: Value,
     pub(crate) offset: i32,
+}
+
+/// Lifts a scalar load or store; `false` if the operator is neither.
+pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
+    use Operator as Op;
+    match op {
+        Op::I32Load { memarg } => load(cx, memarg, Opcode::Load, types::I32),
+        Op::I32Load8S { memarg } => load(cx, memarg, Opcode::Sload8, types::I32),
+        Op::I32Load8U { memarg } => load(cx, memarg, Opcode::Uload8, types::I32),
+        Op::I32Load16S { memarg } => load(cx, memarg, Opcode::Sload16, types::I32),
+        Op::I32Load16U { memarg } => load(cx, memarg, Opcode::Uload16, types::I32),
+        Op::I64Load { memarg } => load(cx, memarg, Opcode::Load, types::I64),
+        Op::I64Load8S { memarg } => load(cx, memarg, Opcode::Sload8, types::I64),
+        Op::I64Load8U { memarg } => load(cx, memarg, Opcode::Uload8, types::I64),
+        Op::I64Load16S { memarg } => load(cx, memarg, Opcode::Sload16, types::I64),
+        Op::I64Load16U { memarg } => load(cx, memarg, Opcode::Uload16, types::I64),
+        Op::I64Load32S { memarg } => load(cx, memarg, Opcode::Sload32, types::I64),
+        Op::I64Load32U { memarg } => load(cx, memarg, Opcode::Uload32, types::I64),
+        Op::F32Load { memarg } => load(cx, memarg, Opcode::Load, types::F32),
+        Op::F64Load { memarg } => load(cx, memarg, Opcode::Load, types::F64),
+        Op::I32Store { memarg } | Op::I64Store { memarg } | Op::F32Store { memarg } | Op::F64Store { memarg } => {
+            store(cx, memarg, Opcode::Store);
+        }
+        Op::I32Store8 { memarg } | Op::I64Store8 { memarg } => store(cx, memarg, Opcode::Istore8),
+        Op::I32Store16 { memarg } | Op::I64Store16 { memarg } => store(cx, memarg, Opcode::Istore16),
+        Op::I64Store32 { memarg } => store(cx, memarg, Opcode::Istore32),
+        _ => return false,
+    }
+    true
+}
+
+fn load(cx: &mut FuncCx<'_, '_>, arg: &MemArg, opcode: Opcode, ty: Type) {
+    let Access { flags, address, offset } = access(cx, arg);
+    let flags = cx.b.func.dfg.mem_flags.insert_unchecked(flags);
+    let (load, dfg) = cx.b.ins().Load(opcode, ty, flags, offset.into(), address);
+    let value = dfg.first_result(load);
+    cx.push(value);
+}
+
+fn store(cx: &mut FuncCx<'_, '_>, arg: &MemArg, opcode: Opcode) {
+    let value = cx.pop();
+    let Access { flags, address, offset } = access(cx, arg);
+    let ty = cx.b.func.dfg.value_type(value);
+    let flags = cx.b.func.dfg.mem_flags.insert_unchecked(flags);
+    cx.b.ins().Store(opcode, ty, flags, offset.into(), value, address);
 }
 
 /// Pops the index operand and makes the address. An offset of 2^31 and more is added to it, a smaller one is left to the

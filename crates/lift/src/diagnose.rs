@@ -1,0 +1,154 @@
+//! From a rejection to an [`Error`] that helps: which feature is missing, whether the file is damaged, which function.
+//!
+//! Cost: the module is read again, a few times over. Only rejected modules pay.
+
+use wasmparser::{ExternalKind, KnownCustom, Parser, Payload, Result, Validator, WasmFeatures};
+
+use crate::error::Error;
+use crate::func::Failure;
+use crate::names::Names;
+use crate::parse::FEATURES;
+
+/// Proposals that a module may need and that are not supported. What a proposal builds on comes before it.
+const PROPOSALS: &[(WasmFeatures, &str)] = &[
+    (WasmFeatures::TAIL_CALL, "tail calls"),
+    (WasmFeatures::EXCEPTIONS, "exception handling"),
+    (WasmFeatures::LEGACY_EXCEPTIONS, "legacy exception handling"),
+    (WasmFeatures::MEMORY64, "memory64 (64-bit memories)"),
+    (WasmFeatures::MULTI_MEMORY, "multi-memory (more than one memory)"),
+    (WasmFeatures::RELAXED_SIMD, "relaxed SIMD"),
+    (WasmFeatures::WIDE_ARITHMETIC, "wide arithmetic"),
+    (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes"),
+    (WasmFeatures::MEMORY_CONTROL, "memory control"),
+    (WasmFeatures::ACQUIRE_RELEASE_ATOMICS, "acquire-release atomics"),
+    (WasmFeatures::COMPACT_IMPORTS, "compact import sections"),
+    (WasmFeatures::FUNCTION_REFERENCES, "typed function references"),
+    (WasmFeatures::GC, "garbage collection"),
+    (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors"),
+    (WasmFeatures::MULTIBYTE_ARRAY_ACCESS, "multibyte array access"),
+    (WasmFeatures::STACK_SWITCHING, "stack switching"),
+    (WasmFeatures::SHARED_EVERYTHING_THREADS, "shared-everything threads"),
+];
+
+/// What the rejection of a module means.
+pub(crate) fn diagnose(bytes: &[u8], failure: Failure) -> Error {
+    match failure {
+        Failure::Wasm(error) => rejected(bytes, &error),
+        Failure::Operands { offset } => Error::Limit {
+            limit: "branches and calls carry over 16 million operands in one function".to_owned(),
+            function: function_at(bytes, offset),
+            offset,
+        },
+        Failure::Operator { name, offset } => {
+            Error::Unsupported { feature: format!("operator {name}"), function: function_at(bytes, offset), offset }
+        }
+    }
+}
+
+fn rejected(bytes: &[u8], error: &wasmparser::Error) -> Error {
+    let offset = error.offset();
+    if !bytes.starts_with(b"\0asm") {
+        let message = if bytes.is_empty() { "the file is empty" } else { "not a WebAssembly binary" };
+        return Error::Malformed { message: message.to_owned(), function: None, offset: 0 };
+    }
+    if Parser::is_component(bytes) {
+        return Error::Unsupported { feature: "component model".to_owned(), function: None, offset: 0 };
+    }
+    let function = function_at(bytes, offset);
+    if let Some(feature) = missing_feature(bytes, error) {
+        return Error::Unsupported { feature: feature.to_owned(), function, offset };
+    }
+    let message = error.message().replace('\n', " ");
+    if read_all(bytes).is_err() {
+        Error::Malformed { message, function, offset }
+    } else {
+        Error::Invalid { message, function, offset }
+    }
+}
+
+/// The proposal that the module needs at the place where it was rejected.
+fn missing_feature(bytes: &[u8], error: &wasmparser::Error) -> Option<&'static str> {
+    let proposal = |wanted: &dyn Fn(WasmFeatures) -> bool| {
+        PROPOSALS.iter().find(|(features, _)| wanted(*features)).map(|(_, name)| *name)
+    };
+    if let Some(missing) = error.missing_wasm_feature() {
+        return proposal(&|features| features.intersects(missing));
+    }
+    let all = PROPOSALS.iter().fold(FEATURES, |all, (features, _)| all | *features);
+    if !is_valid(bytes, all) {
+        return None;
+    }
+    // It needs this one alone, or this one among several.
+    proposal(&|features| is_valid(bytes, FEATURES | features))
+        .or_else(|| proposal(&|features| !is_valid(bytes, all - features)))
+}
+
+fn is_valid(bytes: &[u8], features: WasmFeatures) -> bool {
+    Validator::new_with_features(features).validate_all(bytes).is_ok()
+}
+
+/// Reads everything and validates nothing: whether the module is well-formed.
+fn read_all(bytes: &[u8]) -> Result<()> {
+    fn each<T>(items: impl IntoIterator<Item = Result<T>>) -> Result<()> {
+        items.into_iter().try_for_each(|item| item.map(drop))
+    }
+    let mut parser = Parser::new(0);
+    parser.set_features(FEATURES);
+    for payload in parser.parse_all(bytes) {
+        match payload? {
+            Payload::TypeSection(section) => each(section)?,
+            Payload::ImportSection(section) => each(section)?,
+            Payload::FunctionSection(section) => each(section)?,
+            Payload::TableSection(section) => each(section)?,
+            Payload::MemorySection(section) => each(section)?,
+            Payload::GlobalSection(section) => each(section)?,
+            Payload::ExportSection(section) => each(section)?,
+            Payload::ElementSection(section) => each(section)?,
+            Payload::DataSection(section) => each(section)?,
+            Payload::CodeSectionEntry(body) => {
+                each(body.get_locals_reader()?)?;
+                each(body.get_operators_reader()?)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The name of the function whose body holds an offset, as far as the module can be read.
+fn function_at(bytes: &[u8], offset: u64) -> Option<String> {
+    let mut imported = 0;
+    let mut bodies = 0;
+    let mut found = None;
+    let mut names = Names::default();
+    let mut exports = Vec::new();
+    for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
+        match payload {
+            Payload::ImportSection(section) => {
+                let imports = section.into_imports().map_while(Result::ok);
+                imported = imports.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count();
+            }
+            Payload::ExportSection(section) => exports = section.into_iter().map_while(Result::ok).collect(),
+            Payload::CodeSectionEntry(body) => {
+                // The end belongs to the body: that is where an operator is missed.
+                if (body.range().start..=body.range().end).contains(&offset) && found.is_none() {
+                    found = Some(imported + bodies);
+                }
+                bodies += 1;
+            }
+            Payload::CustomSection(section) => {
+                if let KnownCustom::Name(section) = section.as_known() {
+                    names = Names::read(section);
+                }
+            }
+            _ => {}
+        }
+    }
+    let index = found?;
+    let index = u32::try_from(index).ok()?;
+    if let Some(name) = names.functions.remove(&index) {
+        return Some(name);
+    }
+    let export = exports.iter().find(|export| export.kind == ExternalKind::Func && export.index == index);
+    Some(export.map_or_else(|| format!("func[{index}]"), |export| export.name.to_owned()))
+}
