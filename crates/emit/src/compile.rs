@@ -1,0 +1,200 @@
+//! CLIF → relocatable machine code, all functions in parallel.
+//!
+//! Invariant: a function's code depends on its CLIF and the target alone, and the output is in input order, so that
+//! the bytes are the same whatever the number of threads. Each function's CLIF is freed as soon as it is compiled.
+//!
+//! Cost: nearly all of a build's time; memory is the CLIF not yet compiled plus the code so far, plus one working
+//! set for each thread.
+
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{self, ExternalName, LibCall, UserExternalName, UserFuncName};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use spinwise_model::trap::TrapCode;
+
+use crate::error::Error;
+
+/// The wasm offset of code that comes from no wasm operator.
+pub const NO_OFFSET: u32 = u32::MAX;
+
+/// One function to compile.
+#[derive(Debug)]
+pub struct Input {
+    /// Its code, named by one of the namespaces of [`spinwise_model::symbol`].
+    pub func: ir::Function,
+    /// Its name for profilers, linkers and messages. Need not be unique.
+    pub symbol: String,
+}
+
+/// One function's machine code, not yet placed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compiled {
+    /// Which function it is.
+    pub name: UserExternalName,
+    /// [`Input::symbol`].
+    pub symbol: String,
+    /// Machine code, constants included.
+    pub code: Box<[u8]>,
+    /// Alignment of its first byte: a power of two.
+    pub alignment: u32,
+    /// Places that need an address.
+    pub relocations: Box<[Relocation]>,
+    /// Instructions that may trap, ascending by offset.
+    pub traps: Box<[Trap]>,
+    /// From code to wasm: (code offset, wasm offset) pairs, ascending; each holds until the next.
+    pub offsets: Box<[(u32, u32)]>,
+}
+
+/// A place in a function's code that needs an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// Where, in bytes from the start of the function.
+    pub offset: u32,
+    /// How the address is encoded.
+    pub kind: Reloc,
+    /// What is added to it.
+    pub addend: i64,
+    /// Whose address.
+    pub callee: Callee,
+}
+
+/// What code refers to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Callee {
+    /// A function of the module, its glue, or a builtin.
+    Function(UserExternalName),
+    /// A helper that Cranelift calls where the CPU lacks an instruction.
+    Helper(LibCall),
+    /// A place in the same function.
+    Within(u32),
+}
+
+/// An instruction that may trap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trap {
+    /// Where, in bytes from the start of the function.
+    pub offset: u32,
+    /// [`TrapCode::raw`].
+    pub code: u8,
+    /// Byte offset of the wasm operator in the module, or [`NO_OFFSET`].
+    pub wasm_offset: u32,
+}
+
+/// Compiles functions on rayon's threads; the result is in the order of `inputs`.
+///
+/// `progress` is called after each function with how many are done, from any thread.
+///
+/// # Errors
+/// The error of the first function, in input order, that cannot be compiled.
+pub fn compile(
+    isa: &dyn TargetIsa,
+    inputs: Vec<Input>,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Compiled>, Error> {
+    let done = AtomicUsize::new(0);
+    let results: Vec<_> = inputs
+        .into_par_iter()
+        .with_max_len(1)
+        .map_init(Context::new, |context, input| {
+            let result = compile_one(isa, context, input);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            result
+        })
+        .collect();
+    results.into_iter().collect()
+}
+
+/// Compiles one function. `context` lends its allocations.
+pub(crate) fn compile_one(isa: &dyn TargetIsa, context: &mut Context, input: Input) -> Result<Compiled, Error> {
+    let Input { func, symbol } = input;
+    let UserFuncName::User(name) = func.name.clone() else {
+        return Err(Error::Compile { function: symbol, reason: "has no index, always a bug".to_owned() });
+    };
+    context.clear();
+    context.func = func;
+    let compiled = context.compile(isa, &mut ControlPlane::default()).map(|_| ());
+    compiled.map_err(|error| Error::compile(&symbol, &error.inner))?;
+    let code = context.take_compiled_code().expect("just compiled");
+    let func = mem::replace(&mut context.func, ir::Function::new());
+    extract(isa, &code, &func.params, name, symbol)
+}
+
+/// Takes what linking needs out of Cranelift's result, which is many times as large.
+fn extract(
+    isa: &dyn TargetIsa,
+    code: &CompiledCode,
+    params: &ir::function::FunctionParameters,
+    name: UserExternalName,
+    symbol: String,
+) -> Result<Compiled, Error> {
+    let buffer = &code.buffer;
+    let failed = |reason: String| Error::Compile { function: symbol.clone(), reason };
+
+    let relocations = buffer
+        .relocs()
+        .iter()
+        .map(|reloc| {
+            let callee = match &reloc.target {
+                FinalizedRelocTarget::Func(offset) => Callee::Within(*offset),
+                FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
+                    Callee::Function(params.user_named_funcs()[*name].clone())
+                }
+                FinalizedRelocTarget::ExternalName(ExternalName::LibCall(helper)) => Callee::Helper(*helper),
+                FinalizedRelocTarget::ExternalName(other) => {
+                    return Err(failed(format!("refers to {}, always a bug", other.display(None))));
+                }
+            };
+            Ok(Relocation { offset: reloc.offset, kind: reloc.kind, addend: reloc.addend, callee })
+        })
+        .collect::<Result<_, _>>()?;
+
+    let locations = buffer.get_srclocs_sorted();
+    let wasm_offset = |offset: u32| {
+        let after = locations.partition_point(|location| location.start <= offset);
+        let found = after.checked_sub(1).map(|at| &locations[at]).filter(|location| offset < location.end);
+        found.map_or(NO_OFFSET, |location| location.loc.bits())
+    };
+    let mut traps = buffer
+        .traps()
+        .iter()
+        .map(|trap| {
+            let code = model_code(trap.code).ok_or_else(|| failed(format!("unknown trap {}", trap.code)))?;
+            Ok(Trap { offset: trap.offset, code: code.raw(), wasm_offset: wasm_offset(trap.offset) })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    traps.sort_unstable_by_key(|trap| trap.offset);
+
+    let mut offsets: Vec<(u32, u32)> = Vec::with_capacity(locations.len());
+    for location in locations.iter().filter(|location| !location.loc.is_default()) {
+        if offsets.last().is_none_or(|last| last.1 != location.loc.bits()) {
+            offsets.push((location.start, location.loc.bits()));
+        }
+    }
+
+    Ok(Compiled {
+        name,
+        code: buffer.data().into(),
+        alignment: buffer.alignment.max(isa.function_alignment().preferred),
+        relocations,
+        traps: traps.into(),
+        offsets: offsets.into(),
+        symbol,
+    })
+}
+
+/// The model's name for a trap code: its own travel as user codes, Cranelift's are mapped.
+fn model_code(code: ir::TrapCode) -> Option<TrapCode> {
+    match code {
+        ir::TrapCode::STACK_OVERFLOW => Some(TrapCode::StackOverflow),
+        ir::TrapCode::HEAP_OUT_OF_BOUNDS => Some(TrapCode::MemoryOutOfBounds),
+        ir::TrapCode::INTEGER_OVERFLOW => Some(TrapCode::IntegerOverflow),
+        ir::TrapCode::INTEGER_DIVISION_BY_ZERO => Some(TrapCode::IntegerDivideByZero),
+        ir::TrapCode::BAD_CONVERSION_TO_INTEGER => Some(TrapCode::InvalidConversion),
+        user => TrapCode::from_raw(user.as_raw().get()),
+    }
+}
