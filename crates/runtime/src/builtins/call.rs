@@ -1,0 +1,38 @@
+//! Polls and calls of host functions.
+#![expect(unsafe_code, reason = "called by compiled code")]
+
+use std::sync::atomic::Ordering;
+
+use crate::host::{Caller, HostFunction};
+use crate::instance::Inner;
+use crate::number::to_usize;
+use crate::poll;
+use crate::signal;
+use crate::thread::{GuestThread, Running};
+use crate::value::Slots;
+
+/// `spw_poll`
+pub(super) unsafe extern "C" fn poll(thread: *const GuestThread, site: u32) {
+    // SAFETY: a thread context is the start of its thread.
+    let thread = unsafe { &*thread };
+    // SAFETY: its guest code is running, here.
+    let running = unsafe { Running::new(thread) };
+    poll::poll(running, site);
+}
+
+/// `spw_host_call`. The import stub has looked at the stack.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: *mut u8) -> u32 {
+    let running = signal::running().expect("compiled code runs inside an entry");
+    let context = to_usize(running.thread().context().caller.load(Ordering::Relaxed));
+    let context = std::ptr::with_exposed_provenance::<u8>(context);
+    // SAFETY: the import stub has stored the context of its instance, which is running.
+    let instance = unsafe { Inner::of_context(context) };
+    // SAFETY: adapters get the address that the instance has in its context, and keeps alive.
+    let host = unsafe { &*host };
+    // SAFETY: the adapter made as many slots as there are parameters or results.
+    match unsafe { host.call(Caller::new(running, Some(instance)), Slots::new(slots)) } {
+        Ok(()) => 0,
+        Err(error) => running.fail(error),
+    }
+}

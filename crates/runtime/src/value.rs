@@ -1,0 +1,252 @@
+//! Values between host and guest, and the 16-byte slots that they travel in.
+//!
+//! A slot holds a value in its low bytes, in the machine's own byte order; what is above them is undefined.
+#![expect(unsafe_code, reason = "slots are reached by address")]
+
+use spinwise_model::context::SLOT_SIZE;
+use spinwise_model::types::ValType;
+
+use crate::error::Error;
+use crate::func::Func;
+
+/// A WebAssembly value.
+#[derive(Clone, Debug)]
+pub enum Val {
+    /// 32-bit integer.
+    I32(i32),
+    /// 64-bit integer.
+    I64(i64),
+    /// 32-bit float, as bits.
+    F32(u32),
+    /// 64-bit float, as bits.
+    F64(u64),
+    /// 128-bit vector, lane 0 in the low bits.
+    V128(u128),
+    /// Reference to a function.
+    FuncRef(Option<Func>),
+    /// A host's own reference: any number but `u64::MAX`.
+    ExternRef(Option<u64>),
+}
+
+impl Val {
+    /// Its type.
+    #[must_use]
+    pub const fn ty(&self) -> ValType {
+        match self {
+            Self::I32(_) => ValType::I32,
+            Self::I64(_) => ValType::I64,
+            Self::F32(_) => ValType::F32,
+            Self::F64(_) => ValType::F64,
+            Self::V128(_) => ValType::V128,
+            Self::FuncRef(_) => ValType::FuncRef,
+            Self::ExternRef(_) => ValType::ExternRef,
+        }
+    }
+
+    /// The default value of a type: zero or null.
+    #[must_use]
+    pub const fn zero(ty: ValType) -> Self {
+        match ty {
+            ValType::I32 => Self::I32(0),
+            ValType::I64 => Self::I64(0),
+            ValType::F32 => Self::F32(0),
+            ValType::F64 => Self::F64(0),
+            ValType::V128 => Self::V128(0),
+            ValType::FuncRef => Self::FuncRef(None),
+            ValType::ExternRef => Self::ExternRef(None),
+        }
+    }
+
+    /// Its representation in compiled code, zero-extended.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a reference that compiled code cannot hold.
+    pub(crate) fn to_bits(&self) -> Result<u128, Error> {
+        Ok(match self {
+            Self::I32(value) => value.cast_unsigned().into(),
+            Self::I64(value) => value.cast_unsigned().into(),
+            Self::F32(bits) => (*bits).into(),
+            Self::F64(bits) => (*bits).into(),
+            Self::V128(bits) => *bits,
+            Self::FuncRef(func) => match func {
+                Some(func) => func.to_raw()?.into(),
+                None => 0,
+            },
+            Self::ExternRef(token) => match token {
+                Some(token) => {
+                    token.checked_add(1).ok_or_else(|| Error::Usage("u64::MAX is no host reference".into()))?
+                }
+                None => 0,
+            }
+            .into(),
+        })
+    }
+
+    /// The value of that representation; bits above the type's width do not matter.
+    ///
+    /// # Safety
+    /// A function reference's bits are null or the address of a live [`spinwise_model::context::FuncRef`].
+    #[expect(clippy::cast_possible_truncation, reason = "the type says how many bits count")]
+    pub(crate) unsafe fn from_bits(ty: ValType, bits: u128) -> Self {
+        match ty {
+            ValType::I32 => Self::I32((bits as u32).cast_signed()),
+            ValType::I64 => Self::I64((bits as u64).cast_signed()),
+            ValType::F32 => Self::F32(bits as u32),
+            ValType::F64 => Self::F64(bits as u64),
+            ValType::V128 => Self::V128(bits),
+            // SAFETY: the caller vouches for the reference.
+            ValType::FuncRef => Self::FuncRef(unsafe { Func::from_raw(bits as u64) }),
+            ValType::ExternRef => Self::ExternRef((bits as u64).checked_sub(1)),
+        }
+    }
+}
+
+/// The address of consecutive slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots(*mut u8);
+
+impl Slots {
+    pub(crate) fn new(start: *mut u8) -> Self {
+        Self(start)
+    }
+
+    fn at(self, index: usize) -> *mut u8 {
+        self.0.wrapping_add(index * SLOT_SIZE.cast_unsigned() as usize)
+    }
+
+    /// # Safety
+    /// The slot exists and holds a value of this type.
+    pub(crate) unsafe fn get(self, index: usize, ty: ValType) -> Val {
+        let slot = self.at(index);
+        let bits = match ty {
+            // SAFETY: the caller vouches for the slot; it is aligned to 16.
+            ValType::I32 | ValType::F32 => unsafe { slot.cast::<u32>().read() }.into(),
+            // SAFETY: as above.
+            ValType::V128 => unsafe { slot.cast::<u128>().read() },
+            // SAFETY: as above.
+            ValType::I64 | ValType::F64 | ValType::FuncRef | ValType::ExternRef => unsafe {
+                slot.cast::<u64>().read().into()
+            },
+        };
+        // SAFETY: references in slots come from compiled code, whose references are live.
+        unsafe { Val::from_bits(ty, bits) }
+    }
+
+    /// # Safety
+    /// The slot exists.
+    pub(crate) unsafe fn set(self, index: usize, bits: u128) {
+        // SAFETY: the caller vouches for the slot; it is aligned to 16.
+        unsafe { self.at(index).cast::<u128>().write(bits) };
+    }
+}
+
+/// A Rust type that stands for a WebAssembly type in a typed host function.
+pub trait WasmType: Copy + sealed::WasmType {
+    /// The WebAssembly type.
+    const TYPE: ValType;
+}
+
+mod sealed {
+    /// Keeps the set closed.
+    pub trait WasmType {}
+}
+
+macro_rules! wasm_types {
+    ($($rust:ty => $wasm:ident;)*) => {$(
+        impl sealed::WasmType for $rust {}
+        impl WasmType for $rust {
+            const TYPE: ValType = ValType::$wasm;
+        }
+    )*};
+}
+wasm_types! { i32 => I32; u32 => I32; i64 => I64; u64 => I64; f32 => F32; f64 => F64; u128 => V128; }
+
+/// What a typed host function answers: nothing, one value or a tuple.
+pub trait WasmResults: sealed_results::WasmResults {
+    #[doc(hidden)]
+    const TYPES: &'static [ValType];
+}
+
+pub(crate) mod sealed_results {
+    use super::Slots;
+
+    /// Writes results to slots.
+    pub trait WasmResults {
+        /// # Safety
+        /// There are as many slots as results.
+        #[expect(private_interfaces, reason = "sealed: nobody outside can name this")]
+        unsafe fn write(self, slots: Slots);
+    }
+}
+
+impl Slots {
+    /// # Safety
+    /// The slot exists and holds a value of this type.
+    pub(crate) unsafe fn read<T: WasmType>(self, index: usize) -> T {
+        // SAFETY: the caller vouches for the slot; 16-byte alignment suits every such type.
+        unsafe { self.at(index).cast::<T>().read() }
+    }
+
+    /// # Safety
+    /// The slot exists.
+    pub(crate) unsafe fn write<T: WasmType>(self, index: usize, value: T) {
+        // SAFETY: as in `read`.
+        unsafe { self.at(index).cast::<T>().write(value) };
+    }
+}
+
+#[expect(private_interfaces, reason = "sealed: nobody outside can name this")]
+impl<T: WasmType> sealed_results::WasmResults for T {
+    unsafe fn write(self, slots: Slots) {
+        // SAFETY: the caller vouches for one slot.
+        unsafe { slots.write(0, self) };
+    }
+}
+
+impl<T: WasmType> WasmResults for T {
+    const TYPES: &'static [ValType] = &[T::TYPE];
+}
+
+macro_rules! result_tuples {
+    ($(($($name:ident $index:tt),*);)*) => {$(
+        #[expect(private_interfaces, reason = "sealed: nobody outside can name this")]
+        impl<$($name: WasmType),*> sealed_results::WasmResults for ($($name,)*) {
+            unsafe fn write(self, _slots: Slots) {
+                $(
+                    // SAFETY: the caller vouches for as many slots as there are results.
+                    unsafe { _slots.write($index, self.$index) };
+                )*
+            }
+        }
+        impl<$($name: WasmType),*> WasmResults for ($($name,)*) {
+            const TYPES: &'static [ValType] = &[$($name::TYPE),*];
+        }
+    )*};
+}
+result_tuples! { (); (A 0); (A 0, B 1); (A 0, B 1, C 2); (A 0, B 1, C 2, D 3); }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_round_trip() {
+        let values = [
+            Val::I32(-1),
+            Val::I64(i64::MIN),
+            Val::F32(0x7fc0_0001),
+            Val::F64(u64::MAX),
+            Val::V128(1 << 127),
+            Val::ExternRef(Some(0)),
+            Val::ExternRef(None),
+            Val::FuncRef(None),
+        ];
+        for value in values {
+            let bits = value.to_bits().expect("representable");
+            // SAFETY: the only function reference is null.
+            let back = unsafe { Val::from_bits(value.ty(), bits) };
+            assert_eq!(format!("{back:?}"), format!("{value:?}"));
+        }
+        assert!(Val::ExternRef(Some(u64::MAX)).to_bits().is_err());
+    }
+}
