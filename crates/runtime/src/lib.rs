@@ -38,6 +38,7 @@ mod tid;
 mod types;
 mod value;
 mod wait;
+pub mod wasi;
 
 pub use builtins::builtin_address;
 pub use copy::Scalar;
