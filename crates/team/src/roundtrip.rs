@@ -1,13 +1,17 @@
 //! What it costs here to park a thread and wake it: the time that spinning has to beat.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use crate::clock;
 use crate::parker::{FutexParker, Parker};
 
-/// Exchanges measured. The first wake-ups are slow (cold caches, sleeping CPUs); the median is not.
+/// Exchanges measured, unless time is up. The first are slow (cold caches, sleeping CPUs); the median is not.
 const EXCHANGES: usize = 31;
+
+/// When time is up, in ns: on a machine so busy that a few exchanges take longer, a few must do.
+const ENOUGH: u64 = 2_000_000;
 
 /// What to assume where it cannot be measured, in ns.
 const USUAL: u64 = 10_000;
@@ -21,26 +25,30 @@ pub fn round_trip() -> u64 {
 
 fn measure() -> Option<u64> {
     let [here, there] = [(); 2].map(|()| Arc::new(FutexParker::new()));
+    let over = Arc::new(AtomicBool::new(false));
     let echo = {
-        let (here, there) = (Arc::clone(&here), Arc::clone(&there));
+        let (here, there, over) = (Arc::clone(&here), Arc::clone(&there), Arc::clone(&over));
         let answer = move || {
-            for _ in 0..EXCHANGES {
+            while !over.load(Ordering::Acquire) {
                 there.park(None);
                 here.unpark();
             }
         };
         thread::Builder::new().name("spinwise-measure".into()).spawn(answer).ok()?
     };
-    let mut times = [0; EXCHANGES];
-    for time in &mut times {
+    let begin = clock::now();
+    let mut times = Vec::with_capacity(EXCHANGES);
+    while times.len() < EXCHANGES && clock::now() - begin < ENOUGH {
         let start = clock::now();
         there.unpark();
         here.park(None);
-        *time = clock::now() - start;
+        times.push(clock::now() - start);
     }
+    over.store(true, Ordering::Release);
+    there.unpark();
     echo.join().ok()?;
     times.sort_unstable();
-    Some(times[EXCHANGES / 2])
+    times.get(times.len() / 2).copied()
 }
 
 #[cfg(test)]

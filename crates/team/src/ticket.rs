@@ -43,18 +43,30 @@ impl Ticket {
     /// Wakes the waiter, now or when it comes. False: it was settled before, so somebody else must be woken instead.
     #[must_use = "a notify that comes too late must go to the next waiter"]
     pub fn notify(&self) -> bool {
-        let won = self.settle(NOTIFIED, order(Ordering::Release, Fault::RelaxedPost));
+        let won = self.grant();
         if won {
-            self.waiters.wake_all();
+            self.wake();
         }
         won
+    }
+
+    /// The first half of [`notify`](Self::notify), cheap enough to hold a queue's lock: decides that the waiter is woken,
+    /// and leaves it asleep. True obliges the caller to [`wake`](Self::wake) it, after it has let go of the lock.
+    #[must_use = "a granted ticket must be woken, one that was settled before must go to the next waiter"]
+    pub fn grant(&self) -> bool {
+        self.settle(NOTIFIED, order(Ordering::Release, Fault::RelaxedPost))
+    }
+
+    /// The second half of [`notify`](Self::notify).
+    pub fn wake(&self) {
+        self.waiters.wake_all();
     }
 
     /// Frees the waiter, now or when it comes, with [`Outcome::Poisoned`]. False: it was settled before.
     pub fn poison(&self) -> bool {
         let won = self.settle(POISONED, Ordering::Release);
         if won && !faulty(Fault::PoisonWithoutWake) {
-            self.waiters.wake_all();
+            self.wake();
         }
         won
     }

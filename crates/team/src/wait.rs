@@ -11,7 +11,7 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::clock::{self, Deadline};
-use crate::crowd::Member;
+use crate::crowd::Crowd;
 use crate::fault::{Fault, fence_unless};
 use crate::parker::Parker;
 use crate::spin::SpinBudget;
@@ -40,20 +40,21 @@ const YIELDS: u32 = 4;
 pub struct Waiter {
     parker: Arc<dyn Parker>,
     budget: SpinBudget,
-    member: Option<Member>,
+    crowd: Option<Arc<Crowd>>,
 }
 
 impl Waiter {
     /// A waiter outside any crowd. Where the parker may not spin the budget is not used.
     #[must_use]
     pub fn new(parker: Arc<dyn Parker>, budget: SpinBudget) -> Self {
-        Self { parker, budget, member: None }
+        Self { parker, budget, crowd: None }
     }
 
-    /// The same waiter as one of a crowd: it does not spin while the crowd outnumbers its CPUs.
+    /// The same waiter, not spinning while this crowd outnumbers its CPUs. Being counted in it is another matter:
+    /// [`Crowd::join`].
     #[must_use]
-    pub fn in_crowd(self, member: Member) -> Self {
-        Self { member: Some(member), ..self }
+    pub fn in_crowd(self, crowd: Arc<Crowd>) -> Self {
+        Self { crowd: Some(crowd), ..self }
     }
 
     /// How it parks. Unparking it makes a wait look at its condition again, so a condition may include a flag that is
@@ -68,23 +69,26 @@ impl Waiter {
         if !self.parker.may_spin() {
             return None;
         }
-        let granted = self.budget.grant(self.member.as_ref().is_some_and(Member::is_crowded));
+        let granted = self.budget.grant(self.crowd.as_ref().is_some_and(|crowd| crowd.is_over()));
         if granted > 0 {
             let start = clock::now();
             let end = start.saturating_add(granted).min(deadline.map_or(u64::MAX, Deadline::ns));
-            loop {
+            let (answer, spent) = loop {
                 let answer = (0..TURNS).find_map(|_| {
                     spin_loop();
                     ready()
                 });
                 let now = clock::now();
                 if answer.is_some() || now >= end {
-                    self.budget.settle(granted, now - start, answer.is_some());
-                    if answer.is_some() {
-                        return answer;
-                    }
-                    break;
+                    break (answer, now - start);
                 }
+            };
+            // A spin that the deadline cut short says nothing about what a longer one would have met.
+            if answer.is_some() || spent >= granted {
+                self.budget.settle(granted, spent, answer.is_some());
+            }
+            if answer.is_some() {
+                return answer;
             }
         }
         let yields = if self.budget.yields() { YIELDS } else { 0 };

@@ -83,7 +83,7 @@ mod sync {
 }
 
 mod crowd {
-    pub(crate) use spinwise_team::Member;
+    pub(crate) use spinwise_team::Crowd;
 }
 
 mod spin {

@@ -62,7 +62,8 @@ fn threads_hand_epochs_round() {
                 .map(|me| {
                     let (ring, crowd) = (Arc::clone(&ring), Arc::clone(&crowd));
                     thread::spawn(move || {
-                        let mut waiter = waiter(budgets()[me % 3].clone()).in_crowd(crowd.join());
+                        let _member = crowd.join();
+                        let mut waiter = waiter(budgets()[me % 3].clone()).in_crowd(crowd);
                         for epoch in 1..=2_000 {
                             assert_eq!(ring[me].wait_for(epoch, &mut waiter, None), Outcome::Ok);
                             ring[(me + 1) % ring.len()].post();
