@@ -55,8 +55,8 @@ pub(crate) const CONSTANT: MemFlagsData = MemFlagsData::trusted().with_readonly(
 /// Flags of an access to a 16-byte cell that holds a value of that type: a global, or a slot between host and guest.
 pub(crate) const fn cell_flags(ty: ValType) -> MemFlagsData {
     match ty {
-        // Lane 0 is at the lowest address on every target.
-        ValType::V128 => CONTEXT.with_endianness(Endianness::Little),
+        // Lane 0 is at the lowest address on every target. Hosts align cells to 8 bytes, as other values need.
+        ValType::V128 => MemFlagsData::new().with_notrap().with_endianness(Endianness::Little),
         _ => CONTEXT,
     }
 }
