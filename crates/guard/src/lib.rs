@@ -1,1 +1,28 @@
-//! Effects, spin cycles, the plan, guard insertion and the independent checker.
+//! Which loops are guarded, the guards themselves, and the proof that they suffice.
+//!
+//! This crate must not know how CLIF was made or what becomes of it: it reads functions whose calls carry the names of
+//! [`spinwise_model::symbol`], and knows neither lifter nor code generator. The rule, its definitions and a sketch of
+//! its proof are in `README.md`.
+//!
+//! In the order data moves: [`effects`] says what an instruction means, [`plan()`] looks at a module and answers with a
+//! [`Plan`], plain data; [`insert()`] puts it into a function; [`check()`] proves the result without the planner;
+//! [`explain_json`] and [`explain_text`] print the plan.
+
+mod callees;
+mod check;
+pub mod effects;
+mod explain;
+mod facts;
+mod insert;
+mod plan;
+mod planner;
+mod summary;
+mod watch;
+
+pub use check::{CheckReport, Problem, Violation, check, check_boundary};
+pub use explain::{explain_json, explain_text};
+pub use insert::{insert, insert_boundary_poll, thunk_signature};
+pub use plan::{
+    Charge, EntryPoll, EntryReason, FunctionPlan, LoopPlan, Mode, Plan, Relation, Site, Totals, Verdict, Watch,
+};
+pub use planner::plan;

@@ -111,6 +111,28 @@ impl Graph {
         self.predecessors.row(node)
     }
 
+    /// The reachable nodes in reverse postorder: without cycles, each before its successors.
+    #[must_use]
+    pub fn reverse_postorder(&self) -> Vec<Node> {
+        let mut order = Vec::new();
+        let mut seen = vec![false; self.len()];
+        let mut stack = vec![(self.entry, 0)];
+        seen[self.entry as usize] = true;
+        while let Some((node, next)) = stack.last_mut() {
+            let Some(&successor) = self.successors(*node).get(*next) else {
+                order.push(*node);
+                stack.pop();
+                continue;
+            };
+            *next += 1;
+            if !std::mem::replace(&mut seen[successor as usize], true) {
+                stack.push((successor, 0));
+            }
+        }
+        order.reverse();
+        order
+    }
+
     /// All edges, ascending.
     pub fn edges(&self) -> impl Iterator<Item = (Node, Node)> + Clone + '_ {
         self.successors.edges()
@@ -160,6 +182,14 @@ mod tests {
         assert_eq!(graph.predecessors(3), [0, 1]);
         assert_eq!(graph.successors(2), []);
         assert_eq!(graph.edges().collect::<Vec<_>>(), [(0, 1), (0, 3), (1, 3), (3, 0)]);
+    }
+
+    #[test]
+    fn reverse_postorder_follows_forward_edges() {
+        let graph = Graph::new(6, 0, &[(0, 1), (0, 2), (2, 1), (1, 3), (3, 2), (4, 5)]);
+        assert_eq!(graph.reverse_postorder(), [0, 1, 3, 2]);
+        let diamond = Graph::new(4, 0, &[(0, 3), (0, 1), (1, 2), (2, 3)]);
+        assert_eq!(diamond.reverse_postorder(), [0, 1, 2, 3]);
     }
 
     #[test]

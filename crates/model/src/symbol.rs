@@ -24,6 +24,9 @@ pub const NS_HOST_ADAPTER: u32 = 4;
 /// Set in the `site` that a guard passes to `poll` when the site has a watch: it is known to wait.
 pub const SITE_HAS_WATCH: u32 = 1 << 31;
 
+/// The `site` that import stubs and host entries pass to `poll`: the border of guest code, which no plan numbers.
+pub const SITE_BOUNDARY: u32 = SITE_HAS_WATCH - 1;
+
 /// The type of a builtin's parameter or result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AbiType {

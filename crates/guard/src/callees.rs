@@ -1,0 +1,160 @@
+//! Which functions an indirect call may reach.
+//!
+//! Invariant: a table is *closed* if nothing outside the module's active element segments can have put anything into it: it
+//! is neither imported nor exported, and no code writes it. Of a closed table every callee of a type is known; of any other
+//! none is.
+//! Cost: one pass over the element segments, one look-up a call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spinwise_model::index::TableIndex;
+use spinwise_model::module::{ConstOp, ElementMode, Entity, Module};
+use spinwise_model::types::{FuncType, ValType};
+
+/// A larger set of callees counts as unknown: polls are never spread over a program for one call.
+const MAX_CALLEES: usize = 8;
+
+/// The callees of indirect calls.
+#[derive(Debug)]
+pub(crate) struct Callees<'m> {
+    module: &'m Module,
+    /// For each table its functions by type, if it is closed.
+    closed: Vec<Option<ByType<'m>>>,
+}
+
+type ByType<'m> = BTreeMap<&'m FuncType, BTreeSet<u32>>;
+
+impl<'m> Callees<'m> {
+    pub(crate) fn new(module: &'m Module) -> Self {
+        let tables = (0u32..).zip(&module.tables).map(|(index, _)| TableIndex(index));
+        let mut closed: Vec<_> = tables.map(|table| (!is_open(module, table)).then(ByType::new)).collect();
+        for segment in &module.elements {
+            let ElementMode::Active { table, .. } = segment.mode else { continue };
+            for item in &segment.items {
+                let functions = &mut closed[table.index()];
+                match (item.as_slice(), functions.as_mut()) {
+                    ([ConstOp::RefNull], _) | (_, None) => {}
+                    ([ConstOp::RefFunc(func)], Some(by_type)) => {
+                        by_type.entry(module.func_type(*func)).or_default().insert(func.0);
+                    }
+                    // An imported global may hold any function.
+                    _ => *functions = None,
+                }
+            }
+        }
+        Self { module, closed }
+    }
+
+    /// All functions that the indirect call at a byte offset may reach, ascending, if they are known and few.
+    pub(crate) fn at(&self, offset: u32) -> Option<Vec<u32>> {
+        let (table, ty) = self.module.indirect_calls.get(&offset)?;
+        let by_type = self.closed[table.index()].as_ref()?;
+        let functions = by_type.get(&self.module.types[ty.index()]).into_iter().flatten();
+        (functions.clone().count() <= MAX_CALLEES).then(|| functions.copied().collect())
+    }
+}
+
+fn is_open(module: &Module, table: TableIndex) -> bool {
+    table.0 < module.imported_tables
+        || module.written_tables.contains(&table)
+        || module.exports.iter().any(|export| export.entity == Entity::Table(table))
+}
+
+/// Functions that calls may reach which this module's direct calls do not show: those whose reference the guest can hold,
+/// and exported ones where a host can hand the guest a reference back. Ascending.
+pub(crate) fn reached_by_reference(module: &Module) -> Vec<u32> {
+    let mut functions: BTreeSet<u32> = module.address_taken.iter().map(|func| func.0).collect();
+    if takes_references(module) && !module.indirect_calls.is_empty() {
+        functions.extend(module.exports.iter().filter_map(|export| match export.entity {
+            Entity::Function(func) => Some(func.0),
+            _ => None,
+        }));
+    }
+    functions.into_iter().collect()
+}
+
+/// Whether a function reference can come in from outside: through a table, a global, a result or a parameter.
+fn takes_references(module: &Module) -> bool {
+    let function = |index: u32| module.func_type(index.into());
+    let global = |index: usize| module.globals[index].content == ValType::FuncRef;
+    module.imported_tables > 0
+        || (0..module.imported_functions).any(|import| function(import).results.contains(&ValType::FuncRef))
+        || (0..module.imported_globals).any(|import| global(import as usize))
+        || module.exports.iter().any(|export| match export.entity {
+            Entity::Table(_) => true,
+            Entity::Function(func) => function(func.0).params.contains(&ValType::FuncRef),
+            Entity::Global(index) => global(index.index()) && module.globals[index.index()].mutable,
+            Entity::Memory(_) => false,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use spinwise_model::index::{FuncIndex, TypeIndex};
+    use spinwise_model::module::{ElementSegment, Export, Function};
+    use spinwise_model::types::TableType;
+
+    use super::*;
+
+    /// Ten functions, the even ones of type 0, all in table 0, which a call at offset 7 uses with type 1: type 0 again.
+    fn module() -> Module {
+        let result = FuncType { params: vec![], results: vec![ValType::I32] };
+        let functions =
+            (0..10).map(|i| Function { ty: TypeIndex(2 * (i % 2)), name: None, body: 0..0 }).collect::<Vec<_>>();
+        let items = (0..10).map(|i| vec![ConstOp::RefFunc(FuncIndex(i))]).chain([vec![ConstOp::RefNull]]).collect();
+        let mode = ElementMode::Active { table: TableIndex(0), offset: vec![ConstOp::I32(0)] };
+        Module {
+            types: vec![FuncType::default(), FuncType::default(), result],
+            functions,
+            tables: vec![TableType { element: ValType::FuncRef, min: 10, max: None }],
+            elements: vec![ElementSegment { mode, items }],
+            indirect_calls: BTreeMap::from([(7, (TableIndex(0), TypeIndex(1)))]),
+            ..Module::default()
+        }
+    }
+
+    #[test]
+    fn a_closed_table_has_known_callees_of_an_equal_type() {
+        let module = module();
+        let callees = Callees::new(&module);
+        assert_eq!(callees.at(7), Some(vec![0, 2, 4, 6, 8]));
+        assert_eq!(callees.at(8), None);
+    }
+
+    #[test]
+    fn an_open_table_has_none() {
+        let table = TableIndex(0);
+        let export = Export { name: String::from("t"), entity: Entity::Table(table) };
+        let open = [
+            Module { imported_tables: 1, ..module() },
+            Module { written_tables: BTreeSet::from([table]), ..module() },
+            Module { exports: vec![export], ..module() },
+            Module {
+                elements: vec![ElementSegment {
+                    mode: ElementMode::Active { table, offset: vec![ConstOp::I32(0)] },
+                    items: vec![vec![ConstOp::GlobalGet(0.into())]],
+                }],
+                ..module()
+            },
+        ];
+        for module in &open {
+            assert_eq!(Callees::new(module).at(7), None);
+        }
+    }
+
+    #[test]
+    fn many_callees_count_as_unknown() {
+        let mut module = module();
+        module.functions.iter_mut().for_each(|func| func.ty = TypeIndex(0));
+        assert_eq!(Callees::new(&module).at(7), None);
+    }
+
+    #[test]
+    fn exports_can_come_back_through_an_exported_table() {
+        let mut module = Module { address_taken: vec![FuncIndex(3)], ..module() };
+        module.exports.push(Export { name: String::from("f"), entity: Entity::Function(FuncIndex(5)) });
+        assert_eq!(reached_by_reference(&module), [3]);
+        module.exports.push(Export { name: String::from("t"), entity: Entity::Table(TableIndex(0)) });
+        assert_eq!(reached_by_reference(&module), [3, 5]);
+    }
+}
