@@ -2,6 +2,7 @@
 //!
 //! Every test has a watchdog: a lost wake-up fails it instead of hanging it. The stuck threads end with the process.
 
+use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -107,39 +108,37 @@ fn one_post_frees_all() {
     });
 }
 
-/// Timeouts of about the time that a notify takes to come: both sides must always agree on who was first.
+/// Notifies that come at about the deadline: both sides must always agree on who was first.
 #[test]
 fn notify_races_timeout() {
     watched("notify_races_timeout", || {
-        let workers: Vec<_> = (0..4_u64)
-            .map(|me| {
-                thread::spawn(move || {
-                    let (send, receive) = channel::<Arc<Ticket>>();
-                    let notifier = thread::spawn(move || -> (u32, u32) {
-                        let woken: Vec<bool> = receive.iter().map(|ticket| ticket.notify()).collect();
-                        let count = woken.iter().filter(|woken| **woken).count();
-                        (u32::try_from(count).expect("few"), u32::try_from(woken.len()).expect("few"))
-                    });
-                    let mut waiter = waiter(budgets()[usize::try_from(me).expect("small") % 3].clone());
-                    let mut notified = 0;
-                    for turn in 0..3_000 {
-                        let ticket = Arc::new(Ticket::new());
-                        send.send(Arc::clone(&ticket)).expect("the notifier listens");
-                        match ticket.wait(&mut waiter, Deadline::after(turn * 37 % 20_000)) {
-                            Outcome::Ok => notified += 1,
-                            Outcome::TimedOut => {}
-                            Outcome::Poisoned => panic!("nobody poisons"),
-                        }
+        let mut outcomes = [0; 2];
+        for (budget, lateness) in budgets().into_iter().zip([100_000, 400, 400]) {
+            let (send, receive) = channel::<(Arc<Ticket>, u64)>();
+            let notifier = thread::spawn(move || {
+                let notify = |(ticket, at): (Arc<Ticket>, u64)| {
+                    while clock::now() < at {
+                        hint::spin_loop();
                     }
-                    drop(send);
-                    let (woken, all) = join(notifier);
-                    assert_eq!((woken, all), (notified, 3_000));
-                    notified
-                })
-            })
-            .collect();
-        let notified: u32 = workers.into_iter().map(join).sum();
-        assert!((1..12_000).contains(&notified), "NOT_EXERCISED: {notified} of 12000 were notified");
+                    ticket.notify()
+                };
+                receive.iter().map(notify).collect::<Vec<bool>>()
+            });
+            let mut waiter = waiter(budget);
+            let wait = |turn: u64| {
+                let ticket = Arc::new(Ticket::new());
+                let deadline = clock::now() + 2_000;
+                let at = deadline - 200 + turn * 7919 % lateness;
+                send.send((Arc::clone(&ticket), at)).expect("the notifier listens");
+                ticket.wait(&mut waiter, Some(Deadline::at(deadline))) == Outcome::Ok
+            };
+            let woken: Vec<bool> = (0..10_000).map(wait).collect();
+            drop(send);
+            assert!(join(notifier) == woken, "waiter and notifier disagree");
+            outcomes[0] += woken.iter().filter(|woken| **woken).count();
+            outcomes[1] += woken.iter().filter(|woken| !**woken).count();
+        }
+        assert!(outcomes.iter().all(|count| *count > 0), "NOT_EXERCISED: woken and timed out {outcomes:?} times");
     });
 }
 
@@ -238,7 +237,8 @@ fn a_parker_that_may_not_spin_parks_at_once() {
         let mut waiter = Waiter::new(Arc::clone(&parker) as Arc<dyn Parker>, SpinBudget::fixed(20_000_000));
         let before = thread_time();
         assert_eq!(Ticket::new().wait(&mut waiter, Deadline::after(30_000_000)), Outcome::TimedOut);
-        assert!(parker.parks.load(Ordering::Relaxed) >= 1);
+        // After the spin a busy machine may leave no time to park.
+        assert!(may_spin || parker.parks.load(Ordering::Relaxed) >= 1);
         thread_time() - before
     };
     let (parking, spinning) = (spent(false), spent(true));
