@@ -13,11 +13,13 @@ use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName, LibCall, UserExternalName, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use spinwise_model::trap::TrapCode;
 
 use crate::error::Error;
+use crate::orient;
 
 /// The wasm offset of code that comes from no wasm operator.
 pub const NO_OFFSET: u32 = u32::MAX;
@@ -42,7 +44,7 @@ pub struct Compiled {
     pub code: Box<[u8]>,
     /// Alignment of its first byte: a power of two.
     pub alignment: u32,
-    /// Places that need an address.
+    /// Places that need an address, ascending by offset.
     pub relocations: Box<[Relocation]>,
     /// Instructions that may trap, ascending by offset.
     pub traps: Box<[Trap]>,
@@ -117,6 +119,9 @@ pub(crate) fn compile_one(isa: &dyn TargetIsa, context: &mut Context, input: Inp
     };
     context.clear();
     context.func = func;
+    if isa.flags().opt_level() != OptLevel::None {
+        orient::exits_first(context);
+    }
     let compiled = context.compile(isa, &mut ControlPlane::default()).map(|_| ());
     compiled.map_err(|error| Error::compile(&symbol, &error.inner))?;
     let code = context.take_compiled_code().expect("just compiled");
@@ -135,7 +140,7 @@ fn extract(
     let buffer = &code.buffer;
     let failed = |reason: String| Error::Compile { function: symbol.clone(), reason };
 
-    let relocations = buffer
+    let mut relocations = buffer
         .relocs()
         .iter()
         .map(|reloc| {
@@ -151,7 +156,9 @@ fn extract(
             };
             Ok(Relocation { offset: reloc.offset, kind: reloc.kind, addend: reloc.addend, callee })
         })
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
+    // A low half is found by the high half before it: the order of equal offsets must stay.
+    relocations.sort_by_key(|reloc| reloc.offset);
 
     let locations = buffer.get_srclocs_sorted();
     let wasm_offset = |offset: u32| {
@@ -180,7 +187,7 @@ fn extract(
         name,
         code: buffer.data().into(),
         alignment: buffer.alignment.max(isa.function_alignment().preferred),
-        relocations,
+        relocations: relocations.into(),
         traps: traps.into(),
         offsets: offsets.into(),
         symbol,

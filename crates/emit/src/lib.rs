@@ -14,6 +14,7 @@ pub mod jit;
 mod link;
 pub mod mangle;
 pub mod object;
+mod orient;
 pub mod perf;
 mod shuffle;
 

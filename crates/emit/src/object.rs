@@ -27,7 +27,8 @@ use crate::error::Error;
 use crate::link::{self, Linker};
 use crate::mangle;
 
-/// What travels in an object beside code and traps: bytes in formats that belong to their writers.
+/// What travels in an object beside code and traps: bytes in formats that belong to their writers, and that must say
+/// their own length, since a linker may pad them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tables<'a> {
     /// The guard table.

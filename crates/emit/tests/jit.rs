@@ -216,7 +216,8 @@ fn byte_shuffles_work_with_and_without_an_instruction_for_them() {
             v8 = extractlane v6, 1
             v9 = uextend.i64 v7
             v10 = uextend.i64 v8
-            v11 = ishl_imm_u v10, 8
+            v13 = iconst.i64 8
+            v11 = ishl v10, v13
             v12 = bor v9, v11
             return v12
         }";
@@ -290,7 +291,7 @@ fn foreign_and_position_independent_code_is_refused() {
     let foreign = Target { triple: Some(elsewhere.to_owned()), ..Target::default() };
     for (target, pic) in [(foreign, false), (Target::default(), true)] {
         let isa = spinwise_emit::isa(&target, pic).expect("supported");
-        let error = spinwise_emit::load(&isa, &module(0, 0), Vec::new(), &no_builtins).err().expect("not for here");
+        let error = spinwise_emit::load(&isa, &module(0, 0), Vec::new(), &no_builtins).expect_err("not for here");
         assert!(matches!(error, Error::ForeignCode { .. }), "{error}");
     }
 }

@@ -2,8 +2,8 @@
 
 mod common;
 
+use ::object::{Object, ObjectSection, ObjectSymbol};
 use cranelift_codegen::isa::OwnedTargetIsa;
-use object::{Object, ObjectSection, ObjectSymbol};
 use spinwise_emit::isa::SUPPORTED;
 use spinwise_emit::mangle::{mangle, table};
 use spinwise_emit::{Input, Tables, Target, compile, isa, object};
@@ -13,8 +13,9 @@ use spinwise_model::symbol::Builtin;
 /// Two functions under one name that a C program has as well, an import stub, a thunk and an entry.
 const TEXT: &str = "
     function u0:0(i64) tail {
-        fn0 = colocated u2:0(i64, i32) PRESERVE
         sig0 = (i64) tail
+        sig1 = (i64, i32) PRESERVE
+        fn0 = colocated u2:0 sig1
     block0(v0: i64):
         v1 = iconst.i32 1
         call fn0(v0, v1)
@@ -76,7 +77,7 @@ fn inputs(triple: &str) -> Vec<Input> {
     common::parse(&text(triple)).into_iter().map(|func| Input { func, symbol: "main".to_owned() }).collect()
 }
 
-const TABLES: Tables<'_> = Tables { guards: b"guard table", metadata: b"" };
+const TABLES: Tables<'_> = Tables { guards: b"guard table", metadata: b"metadata" };
 
 fn emit(triple: &str) -> Vec<u8> {
     let isa = target(triple);
@@ -93,7 +94,7 @@ fn c_name(name: &str, triple: &str) -> String {
 fn only_builtins_are_undefined_and_only_prefixed_names_are_global() {
     for triple in SUPPORTED {
         let bytes = emit(triple);
-        let file = object::File::parse(&*bytes).expect(triple);
+        let file = ::object::File::parse(&*bytes).expect(triple);
         let (mut undefined, mut global) = (Vec::new(), Vec::new());
         for symbol in file.symbols() {
             let name = symbol.name().expect(triple);
@@ -124,7 +125,7 @@ fn only_builtins_are_undefined_and_only_prefixed_names_are_global() {
 fn an_export_names_its_function() {
     for triple in SUPPORTED {
         let bytes = emit(triple);
-        let file = object::File::parse(&*bytes).expect(triple);
+        let file = ::object::File::parse(&*bytes).expect(triple);
         let address = |name: &str| {
             let found = file.symbols().find(|symbol| {
                 symbol.is_global() && symbol.name().is_ok_and(|spelled| c_name_or(spelled, triple) == name)
@@ -143,8 +144,16 @@ fn c_name_or<'a>(name: &'a str, triple: &str) -> &'a str {
     if triple.contains("apple") { name.strip_prefix('_').unwrap_or(name) } else { name }
 }
 
-/// A reader of the trap table written by its documentation alone: (namespace, index, [(code, wasm offset)]).
-fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<(u32, u32, Vec<(u32, u32)>)> {
+/// One function of the trap table.
+struct Traps {
+    namespace: u32,
+    index: u32,
+    /// (code, wasm offset)
+    traps: Vec<(u32, u32)>,
+}
+
+/// A reader of the trap table, written by its documentation alone.
+fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<Traps> {
     let mut words = bytes.chunks_exact(4).map(|word| {
         let word = [word[0], word[1], word[2], word[3]];
         if big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
@@ -161,7 +170,7 @@ fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<(u32, u32, Vec<(u32, u32)>)
                     (code, wasm_offset)
                 })
                 .collect();
-            (namespace, index, traps)
+            Traps { namespace, index, traps }
         })
         .collect();
     assert_eq!(words.next(), None);
@@ -172,7 +181,7 @@ fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<(u32, u32, Vec<(u32, u32)>)
 fn tables_travel_in_their_sections() {
     for triple in SUPPORTED {
         let bytes = emit(triple);
-        let file = object::File::parse(&*bytes).expect(triple);
+        let file = ::object::File::parse(&*bytes).expect(triple);
         let section = |name: &str| {
             let name = if triple.contains("apple") { format!("__spw_{name}") } else { format!(".spw.{name}") };
             let section = file.sections().find(|section| section.name() == Ok(&name)).expect(triple);
@@ -180,10 +189,11 @@ fn tables_travel_in_their_sections() {
             section.data().expect(triple).to_vec()
         };
         assert_eq!(section("guards"), b"guard table", "{triple}");
-        assert_eq!(section("meta"), b"", "{triple}");
+        assert_eq!(section("meta"), b"metadata", "{triple}");
         let traps = read_traps(&section("traps"), triple.starts_with("s390x"));
         assert_eq!(traps.len(), 5, "{triple}");
-        let (_, _, of_run) = traps.iter().find(|(namespace, index, _)| (*namespace, *index) == (0, 1)).expect(triple);
+        let of_run = traps.iter().find(|function| (function.namespace, function.index) == (0, 1)).expect(triple);
+        let of_run = &of_run.traps;
         assert!(of_run.contains(&(8, 0x50)) && of_run.contains(&(1, 0x52)), "{triple}: {of_run:x?}");
     }
 }

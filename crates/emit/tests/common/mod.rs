@@ -12,12 +12,12 @@ use spinwise_model::symbol::Builtin;
 use spinwise_model::types::FuncType;
 
 /// The functions of a text.
-pub fn parse(text: &str) -> Vec<Function> {
+pub(crate) fn parse(text: &str) -> Vec<Function> {
     cranelift_reader::parse_functions(text).expect("well-formed CLIF")
 }
 
 /// A module of so many functions, all of the empty type.
-pub fn module(imported: u32, defined: u32) -> Module {
+pub(crate) fn module(imported: u32, defined: u32) -> Module {
     let declared = Declared { ty: TypeIndex(0), name: None, body: 0..0 };
     Module {
         types: vec![FuncType::default()],
@@ -35,29 +35,29 @@ pub fn module(imported: u32, defined: u32) -> Module {
 }
 
 /// Exports a function.
-pub fn export(module: &mut Module, name: &str, func: u32) {
+pub(crate) fn export(module: &mut Module, name: &str, func: u32) {
     module.exports.push(Export { name: name.to_owned(), entity: Entity::Function(FuncIndex(func)) });
 }
 
 /// The host's machine description.
-pub fn host(target: &Target) -> OwnedTargetIsa {
+pub(crate) fn host(target: &Target) -> OwnedTargetIsa {
     isa(&Target { verifier: true, ..target.clone() }, false).expect("the host is supported")
 }
 
 /// Compiles functions, each under its CLIF name.
-pub fn compiled(isa: &OwnedTargetIsa, functions: Vec<Function>) -> Vec<Compiled> {
+pub(crate) fn compiled(isa: &OwnedTargetIsa, functions: Vec<Function>) -> Vec<Compiled> {
     let inputs = functions.into_iter().map(|func| Input { symbol: func.name.to_string(), func }).collect();
     compile(&**isa, inputs, &|_| {}).expect("valid CLIF")
 }
 
 /// Compiles and loads the functions of a text.
-pub fn load(target: &Target, module: &Module, text: &str, resolve: &dyn Fn(Builtin) -> *const u8) -> CodeImage {
+pub(crate) fn load(target: &Target, module: &Module, text: &str, resolve: &dyn Fn(Builtin) -> *const u8) -> CodeImage {
     let isa = host(target);
     let compiled = compiled(&isa, parse(text));
     spinwise_emit::load(&isa, module, compiled, resolve).expect("complete code")
 }
 
 /// For code that calls no builtin.
-pub fn no_builtins(builtin: Builtin) -> *const u8 {
+pub(crate) fn no_builtins(builtin: Builtin) -> *const u8 {
     panic!("{builtin:?} is not called here")
 }
