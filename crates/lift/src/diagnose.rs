@@ -2,10 +2,13 @@
 //!
 //! Cost: the module is read again, a few times over. Only rejected modules pay.
 
-use wasmparser::{ExternalKind, KnownCustom, Parser, Payload, Result, Validator, WasmFeatures};
+use wasmparser::{
+    ExternalKind, FuncValidatorAllocations, KnownCustom, OperatorsReader, Parser, Payload, Result, ValidPayload,
+    Validator, WasmFeatures,
+};
 
 use crate::error::Error;
-use crate::func::Failure;
+use crate::func::{Failure, MAX_OPERANDS};
 use crate::names::Names;
 use crate::parse::FEATURES;
 
@@ -84,7 +87,34 @@ fn missing_feature(bytes: &[u8], error: &wasmparser::Error) -> Option<&'static s
 }
 
 fn is_valid(bytes: &[u8], features: WasmFeatures) -> bool {
-    Validator::new_with_features(features).validate_all(bytes).is_ok()
+    validate(bytes, features).is_ok_and(|within_limits| within_limits)
+}
+
+/// Validates with other features. `false`: a body exceeds the limit on operands, and was given up.
+fn validate(bytes: &[u8], features: WasmFeatures) -> Result<bool> {
+    let mut validator = Validator::new_with_features(features);
+    for payload in reader(features).parse_all(bytes) {
+        let ValidPayload::Func(body, code) = validator.payload(&payload?)? else { continue };
+        let mut body = body.into_validator(FuncValidatorAllocations::default());
+        let mut locals = code.get_binary_reader();
+        body.read_locals(&mut locals)?;
+        let mut operators = OperatorsReader::new(locals);
+        while !operators.eof() {
+            let (op, offset) = operators.read_with_offset()?;
+            body.op(offset, &op)?;
+            if body.operand_stack_height() as usize > MAX_OPERANDS {
+                return Ok(false);
+            }
+        }
+        operators.finish()?;
+    }
+    Ok(true)
+}
+
+fn reader(features: WasmFeatures) -> Parser {
+    let mut parser = Parser::new(0);
+    parser.set_features(features);
+    parser
 }
 
 /// Reads everything and validates nothing: whether the module is well-formed.
@@ -92,9 +122,7 @@ fn read_all(bytes: &[u8]) -> Result<()> {
     fn each<T>(items: impl IntoIterator<Item = Result<T>>) -> Result<()> {
         items.into_iter().try_for_each(|item| item.map(drop))
     }
-    let mut parser = Parser::new(0);
-    parser.set_features(FEATURES);
-    for payload in parser.parse_all(bytes) {
+    for payload in reader(FEATURES).parse_all(bytes) {
         match payload? {
             Payload::TypeSection(section) => each(section)?,
             Payload::ImportSection(section) => each(section)?,

@@ -1,8 +1,8 @@
 //! Parameters and locals.
 //!
-//! Usually each is a variable of the frontend's SSA construction (Braun et al. 2013). That may need, for each variable, a
-//! block parameter in each block and keeps a table of as many entries; so where the product of the two is hostile, locals
-//! live in stack slots instead: slower code, but linear memory and time.
+//! Usually each is a variable of the frontend's SSA construction (Braun et al. 2013). That may need, for each variable, an
+//! argument on each edge of the control-flow graph, and keeps a table of as many entries; so where the product of the two
+//! is hostile, locals live in stack slots instead: slower code, but linear memory and time.
 
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Type, Value, types};
@@ -13,9 +13,12 @@ use crate::abi::clif_type;
 use crate::func::FuncCx;
 use crate::types::val_type;
 
-/// Locals times control operators beyond which locals go to stack slots. Measured: what compilers make stays below a
-/// tenth of it.
+/// Locals times branches beyond which locals go to stack slots: 2^26 edge arguments take half a GiB. The largest function
+/// of ONNX Runtime stays below a tenth of it.
 const MAX_PRODUCT: u64 = 1 << 26;
+
+/// How many locals a function is taken to have at least: a look-up clears a set of all blocks, whatever it looks for.
+const MIN_LOCALS: u64 = 128;
 
 /// Where each parameter and local is, by index.
 pub(crate) enum Locals {
@@ -67,18 +70,24 @@ fn to_slot(b: &mut FunctionBuilder<'_>, value: Value) -> (StackSlot, Type) {
 /// Whether SSA construction could need too much. The body is read for it only if its length alone does not rule it out;
 /// what is malformed is left for validation to report.
 fn is_hostile(locals: u64, code: &FunctionBody<'_>) -> bool {
+    let locals = locals.max(MIN_LOCALS);
     let range = code.range();
     if locals * (range.end - range.start) <= MAX_PRODUCT {
         return false;
     }
     let Ok(reader) = code.get_operators_reader() else { return false };
-    let blocks = reader.into_iter().map_while(Result::ok).filter(is_control).count();
-    locals * blocks as u64 > MAX_PRODUCT
+    let edges: u64 = reader.into_iter().map_while(Result::ok).map(|op| edges(&op)).sum();
+    locals * edges > MAX_PRODUCT
 }
 
-fn is_control(op: &Operator<'_>) -> bool {
+/// Edges that an operator adds. An unconditional branch makes dead what follows, so that each needs another to live.
+fn edges(op: &Operator<'_>) -> u64 {
     use Operator as Op;
-    matches!(op, Op::Block { .. } | Op::Loop { .. } | Op::If { .. } | Op::Else | Op::BrIf { .. } | Op::BrTable { .. })
+    match op {
+        Op::Block { .. } | Op::Loop { .. } | Op::If { .. } | Op::Else | Op::BrIf { .. } => 1,
+        Op::BrTable { targets } => u64::from(targets.len()) + 1,
+        _ => 0,
+    }
 }
 
 /// One zero of each type, made when first needed.

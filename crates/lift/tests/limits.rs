@@ -133,3 +133,31 @@ fn operands_repeated_for_their_own_sake_are_refused() {
     let text = format!("(module (func $same (param {types}) (result {types}) {values} {calls}))");
     assert!(matches!(small_stack(&text), Err(Error::Limit { .. })));
 }
+
+#[test]
+fn operands_of_dead_code_are_bounded_too() {
+    let types = "i32 ".repeat(1_000);
+    let calls = "call $source ".repeat(20_000);
+    let source = format!("(func $source (result {types}) unreachable)");
+    let dead = format!("(module {source} (func unreachable {calls} unreachable))");
+    assert!(matches!(small_stack(&dead), Err(Error::Limit { .. })));
+    // The second look that names the missing feature is bounded as well.
+    let with_feature = format!("(module {source} (func (return_call 1)) (func unreachable {calls} unreachable))");
+    assert!(matches!(small_stack(&with_feature), Err(Error::Unsupported { .. })));
+    let invalid = format!("(module {source} (func drop) (func unreachable {calls} unreachable))");
+    assert!(matches!(small_stack(&invalid), Err(Error::Invalid { .. })));
+}
+
+/// Each row of each table would carry each local.
+#[test]
+fn many_branch_tables_with_many_locals() {
+    let rows: String = (0..1_000).map(|row| format!("{row} ")).collect();
+    let table = format!("block local.get 0 br_if 0 local.get 0 br_table {rows} 0 end");
+    let mut uses = String::new();
+    for local in 0..2_000 {
+        write!(uses, "local.get {local} i32.const 1 i32.add local.set {local} ").unwrap();
+    }
+    let body = body(&[("loop", 1_000), (&uses, 1), (&table, 100), ("end", 1_000)]);
+    let locals = "i32 ".repeat(2_000);
+    small_stack(&format!("(module (func (local {locals}) {body}))")).unwrap();
+}

