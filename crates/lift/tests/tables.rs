@@ -33,8 +33,9 @@ const EVERYTHING: &str = r#"(module $shop
     call_indirect $t (type $unit)
     i32.const 1
     call_indirect $quiet (type $same)
-    ref.func $declared)
+    ref.func $also_in_code)
   (func $exported_only (export "again"))
+  (func $also_in_code (export "held_by_code"))
   (export "m" (memory 0))
   (start $start)
   (elem (table $t) (i32.const 1) func $in_table $log)
@@ -61,7 +62,7 @@ fn sections() {
         Entity::Table(TableIndex(0)),
     ];
     assert_eq!(entities, expected);
-    assert_eq!((module.imported_functions, module.functions.len()), (2, 9));
+    assert_eq!((module.imported_functions, module.functions.len()), (2, 10));
     assert_eq!((module.imported_tables, module.tables.len()), (1, 3));
     assert_eq!((module.imported_memories, module.memories.len()), (1, 1));
     assert_eq!((module.imported_globals, module.globals.len()), (1, 3));
@@ -72,7 +73,7 @@ fn sections() {
     assert_eq!(module.global_inits[0], [ConstOp::I64(40), ConstOp::I64(2), ConstOp::I64Add]);
     assert_eq!(module.global_inits[1], [ConstOp::RefFunc(FuncIndex(3))]);
     assert_eq!(module.start, Some(FuncIndex(2)));
-    assert_eq!(module.exports.len(), 3);
+    assert_eq!(module.exports.len(), 4);
     assert_eq!(module.export("m"), Some(Entity::Memory(MemoryIndex(0))));
     assert_eq!(*module.func_type(FuncIndex(0)), FuncType { params: vec![ValType::I32], results: vec![] });
     assert_eq!(module.func_name(FuncIndex(0)), "log");
@@ -91,8 +92,8 @@ fn references_and_tables() {
     let lifted = lift_text(EVERYTHING).unwrap();
     let module = &lifted.module;
     // Exports escape to the host alone; what the guest can hold excludes them.
-    assert_eq!(module.escaped, [0, 3, 4, 5, 6, 8].map(FuncIndex));
-    assert_eq!(module.address_taken, [0, 3, 5, 6].map(FuncIndex));
+    assert_eq!(module.escaped, [0, 3, 4, 5, 6, 8, 9].map(FuncIndex));
+    assert_eq!(module.address_taken, [0, 3, 5, 6, 9].map(FuncIndex));
     assert_eq!(module.written_tables.iter().copied().collect::<Vec<_>>(), [TableIndex(1)]);
     let calls: Vec<_> = module.indirect_calls.values().copied().collect();
     assert_eq!(calls, [(TableIndex(1), TypeIndex(0)), (TableIndex(2), TypeIndex(1))]);
@@ -108,7 +109,7 @@ fn functions_and_glue_have_their_names() {
         (name.namespace, name.index)
     };
     let functions: Vec<_> = lifted.functions.iter().map(name).collect();
-    assert_eq!(functions, (2..9).map(|index| (NS_FUNC, index)).collect::<Vec<_>>());
+    assert_eq!(functions, (2..10).map(|index| (NS_FUNC, index)).collect::<Vec<_>>());
     // `$same` equals `$unit`, whose index is smaller.
     let log = lifted.module.functions[0].ty.0;
     let (float, uses) = (lifted.module.functions[4].ty.0, lifted.module.functions[7].ty.0);
