@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spinwise_model::index::TableIndex;
 use spinwise_model::module::{ConstOp, ElementMode, Entity, Module};
-use spinwise_model::types::{FuncType, ValType};
+use spinwise_model::types::FuncType;
 
 /// A larger set of callees counts as unknown: polls are never spread over a program for one call.
 const MAX_CALLEES: usize = 8;
@@ -60,39 +60,11 @@ fn is_open(module: &Module, table: TableIndex) -> bool {
         || module.exports.iter().any(|export| export.entity == Entity::Table(table))
 }
 
-/// Functions that calls may reach which this module's direct calls do not show: those whose reference the guest can hold,
-/// and exported ones where a host can hand the guest a reference back. Ascending.
-pub(crate) fn reached_by_reference(module: &Module) -> Vec<u32> {
-    let mut functions: BTreeSet<u32> = module.address_taken.iter().map(|func| func.0).collect();
-    if takes_references(module) && !module.indirect_calls.is_empty() {
-        functions.extend(module.exports.iter().filter_map(|export| match export.entity {
-            Entity::Function(func) => Some(func.0),
-            _ => None,
-        }));
-    }
-    functions.into_iter().collect()
-}
-
-/// Whether a function reference can come in from outside: through a table, a global, a result or a parameter.
-fn takes_references(module: &Module) -> bool {
-    let function = |index: u32| module.func_type(index.into());
-    let global = |index: usize| module.globals[index].content == ValType::FuncRef;
-    module.imported_tables > 0
-        || (0..module.imported_functions).any(|import| function(import).results.contains(&ValType::FuncRef))
-        || (0..module.imported_globals).any(|import| global(import as usize))
-        || module.exports.iter().any(|export| match export.entity {
-            Entity::Table(_) => true,
-            Entity::Function(func) => function(func.0).params.contains(&ValType::FuncRef),
-            Entity::Global(index) => global(index.index()) && module.globals[index.index()].mutable,
-            Entity::Memory(_) => false,
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use spinwise_model::index::{FuncIndex, TypeIndex};
     use spinwise_model::module::{ElementSegment, Export, Function};
-    use spinwise_model::types::TableType;
+    use spinwise_model::types::{TableType, ValType};
 
     use super::*;
 
@@ -147,14 +119,5 @@ mod tests {
         let mut module = module();
         module.functions.iter_mut().for_each(|func| func.ty = TypeIndex(0));
         assert_eq!(Callees::new(&module).at(7), None);
-    }
-
-    #[test]
-    fn exports_can_come_back_through_an_exported_table() {
-        let mut module = Module { address_taken: vec![FuncIndex(3)], ..module() };
-        module.exports.push(Export { name: String::from("f"), entity: Entity::Function(FuncIndex(5)) });
-        assert_eq!(reached_by_reference(&module), [3]);
-        module.exports.push(Export { name: String::from("t"), entity: Entity::Table(TableIndex(0)) });
-        assert_eq!(reached_by_reference(&module), [3, 5]);
     }
 }

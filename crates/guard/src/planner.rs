@@ -54,7 +54,7 @@ pub fn plan(module: &Module, functions: &[Function], mode: Mode) -> Plan {
             if mode != Mode::Off {
                 loops.extend(cuts(func, facts, verdicts, &polls, mode));
             }
-            loops.sort_by_key(|natural| (natural.header_offset, natural.irreducible));
+            loops.sort_by_key(|natural| (natural.header_offset, natural.irreducible, natural.header));
             let reason = polls.reason(position as usize);
             let entry_poll = reason.map(|reason| {
                 let size = facts.size();

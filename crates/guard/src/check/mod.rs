@@ -7,7 +7,8 @@
 //! 2. In each function, delete the blocks that surely charge or poll. No cycle that is left reads atomically, or calls a
 //!    function that may read without having charged.
 //! 3. No recursion of functions that do not charge on entry reads.
-//! 4. No function that can be called through a reference reads without having charged.
+//! 4. No function that can be called through a reference that the guest holds reads without having charged. References
+//!    that a host hands in lead through its trampolines, which charge.
 //!
 //! Under [`Mode::All`] every cycle counts as reading, and every function that calls guest code must charge on entry.
 //!
@@ -21,8 +22,7 @@ use std::fmt;
 
 use cranelift_codegen::ir::Function;
 use serde::{Deserialize, Serialize};
-use spinwise_model::module::{Entity, Module};
-use spinwise_model::types::ValType;
+use spinwise_model::module::Module;
 
 use self::components::cyclic_components;
 use self::view::{Call, Tables, View};
@@ -114,7 +114,7 @@ pub fn check(module: &Module, functions: &[Function], mode: Mode) -> Result<Chec
     let program = Program { module, readers: readers(module, &views), views };
     for view in &program.views {
         program.check_cycles(view, mode, &mut violations);
-        if mode == Mode::All && view.calls_guest_code() && !view.charges_on_entry {
+        if mode == Mode::All && view.calls_guest_code(module.imported_functions) && !view.charges_on_entry {
             violations.push(view.violation(0, Problem::MakesCalls));
         }
     }
@@ -201,17 +201,7 @@ impl Program<'_> {
     }
 
     fn check_references(&self, violations: &mut Vec<Violation>) {
-        let mut reached: Vec<u32> = self.module.address_taken.iter().map(|func| func.0).collect();
-        if hosts_hand_in_references(self.module) && self.views.iter().any(View::calls_by_reference) {
-            for export in &self.module.exports {
-                if let Entity::Function(func) = export.entity {
-                    reached.push(func.0);
-                }
-            }
-        }
-        reached.sort_unstable();
-        reached.dedup();
-        let readers = reached.into_iter().filter(|func| self.is_reader(*func));
+        let readers = self.module.address_taken.iter().map(|func| func.0).filter(|func| self.is_reader(*func));
         violations.extend(readers.map(|func| self.view(func).violation(0, Problem::Reference)));
     }
 }
@@ -234,24 +224,4 @@ fn readers(module: &Module, views: &[View]) -> Vec<bool> {
         }
     }
     readers
-}
-
-/// Whether the guest can be given a reference to one of its own functions.
-fn hosts_hand_in_references(module: &Module) -> bool {
-    use spinwise_model::module::Entity as E;
-    let imported = module.imports.iter().any(|import| match import.entity {
-        E::Table(_) => true,
-        E::Global(global) => module.globals[global.index()].content == ValType::FuncRef,
-        E::Function(func) => module.func_type(func).results.contains(&ValType::FuncRef),
-        E::Memory(_) => false,
-    });
-    imported
-        || module.exports.iter().any(|export| match export.entity {
-            E::Table(_) => true,
-            E::Global(global) => {
-                module.globals[global.index()].mutable && module.globals[global.index()].content == ValType::FuncRef
-            }
-            E::Function(func) => module.func_type(func).params.contains(&ValType::FuncRef),
-            E::Memory(_) => false,
-        })
 }

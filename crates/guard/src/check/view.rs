@@ -93,18 +93,14 @@ impl View {
         self.blocks.iter().filter(|block| block.reachable).flat_map(BlockView::callees)
     }
 
-    /// Whether it calls anything but imported functions and the runtime.
-    pub(super) fn calls_guest_code(&self) -> bool {
+    /// Whether it calls anything but the runtime and imported functions, which have the lowest indices.
+    pub(super) fn calls_guest_code(&self, imported: u32) -> bool {
         let guest = |call: &Call| match call {
             Call::Poll => false,
             Call::Unknown => true,
-            Call::OneOf(callees) => !callees.is_empty(),
+            Call::OneOf(callees) => callees.iter().any(|callee| *callee >= imported),
         };
         self.blocks.iter().any(|block| block.reachable && block.calls.iter().any(guest))
-    }
-
-    pub(super) fn calls_by_reference(&self) -> bool {
-        self.blocks.iter().any(|block| block.calls.iter().any(|call| matches!(call, Call::Unknown)))
     }
 
     pub(super) fn violation(&self, block: usize, problem: Problem) -> Violation {
