@@ -36,7 +36,7 @@ struct Pair {
 /// Runs the benchmark.
 pub(crate) fn run(quick: bool) -> Result<Report, String> {
     let spinwise = child::spinwise()?;
-    let cpus = spinwise_team::cpus::allowed();
+    let cpus = spinwise_team::cpus::AllowedCpus::read().count();
     let mut report = Report {
         title: format!("team guest, ns a region (a region holds one round of work and its barriers), {cpus} CPUs"),
         ..Report::default()

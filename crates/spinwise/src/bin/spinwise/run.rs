@@ -1,0 +1,202 @@
+//! `spinwise run`: translates a module and runs it as a WASI command, or calls one of its exports.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use spinwise::module::Entity;
+use spinwise::wasi::WasiCtx;
+use spinwise::{Extern, Instance, Memory, Options, Process, Program, RunError, Store, Val};
+
+use crate::args::{RunArgs, WaitPolicy};
+use crate::exit::{BAD_MODULE, Failure, INTERRUPTED, IO, NO_INPUT, TIMEOUT, TRAP, USAGE, say};
+use crate::progress::Progress;
+use crate::{files, settings, values};
+
+/// How long threads have to arrive after a timeout or Ctrl-C, before the process ends hard.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let config = settings::config(&args.translation);
+    let wasi = wasi(args)?;
+    let wasm = settings::module(&args.input)?;
+    let progress = Progress::new();
+    let program = spinwise::program_with_progress(&wasm, &config, &|done, all| progress.update(done, all))?;
+    drop((progress, wasm));
+
+    let options = Options { wait: wait_policy(args.wait_policy), ..Options::default() };
+    let process = Process::new(&options).map_err(|error| Failure::new(USAGE, error))?;
+    let imports = imports(&program, wasi)?;
+    let watch = Watch::start(&process, args.timeout)?;
+    let outcome = execute(&process, &program, &imports, args);
+    watch.finish(&process, outcome)
+}
+
+/// Instantiates and runs to the end of all threads.
+fn execute(process: &Process, program: &Arc<Program>, imports: &[Extern], args: &RunArgs) -> Result<(), Failure> {
+    let mut store = Store::new(process).map_err(failure)?;
+    let instance = Instance::new(&mut store, program, imports).map_err(failure)?;
+    let Some(name) = &args.invoke else {
+        if program.module.export("_start").is_none() {
+            return Err(Failure::new(BAD_MODULE, "the module exports no `_start`: name a function with --invoke"));
+        }
+        let code = process.run(&mut store, &instance, "_start").map_err(failure)?;
+        // A process's code has eight bits.
+        return if code == 0 { Ok(()) } else { Err(Failure { code: (code & 0xff).to_le_bytes()[0], message: String::new() }) };
+    };
+    let values = arguments(program, name, &args.args)?;
+    if program.module.export("_initialize").is_some() && name != "_initialize" {
+        instance.call(&mut store, "_initialize", &[]).map_err(failure)?;
+    }
+    let results = instance.call(&mut store, name, &values);
+    let ended = process.end_reason();
+    process.end(RunError::Exit(0));
+    process.join_all();
+    let results = match (results, ended) {
+        (Err(RunError::Exit(0)), _) => Vec::new(),
+        (results, _) => results.map_err(failure)?,
+    };
+    let text: String = results.iter().map(|value| values::print(value) + "\n").collect();
+    files::write("-".as_ref(), text.as_bytes())
+}
+
+/// The arguments of `--invoke`, one a parameter.
+fn arguments(program: &Program, name: &str, args: &[OsString]) -> Result<Vec<Val>, Failure> {
+    let module = &program.module;
+    let Some(Entity::Function(func)) = module.export(name) else {
+        return Err(Failure::new(BAD_MODULE, format!("the module exports no function `{name}`")));
+    };
+    let params = &module.func_type(func).params;
+    if params.len() != args.len() {
+        let message = format!("`{name}` takes {} arguments, {} given", params.len(), args.len());
+        return Err(Failure::new(USAGE, message));
+    }
+    let parse = |(arg, ty): (&OsString, _)| values::parse(&arg.to_string_lossy(), ty);
+    let values: Result<Vec<_>, String> = args.iter().zip(params.iter().copied()).map(parse).collect();
+    values.map_err(|message| Failure::new(USAGE, message))
+}
+
+/// What the guest sees of this process.
+fn wasi(args: &RunArgs) -> Result<Arc<WasiCtx>, Failure> {
+    let usage = |message: String| Failure::new(USAGE, message);
+    let mut builder = WasiCtx::builder().inherit_stdio();
+    if args.invoke.is_none() {
+        let name = args.input.file_name().unwrap_or(args.input.as_os_str());
+        let all = std::iter::once(name).chain(args.args.iter().map(OsString::as_os_str));
+        for arg in all {
+            let arg = arg.to_str().ok_or_else(|| usage(format!("argument {} is not UTF-8", arg.display())))?;
+            builder = builder.arg(arg);
+        }
+    }
+    for pair in &args.env {
+        let (name, value) = pair.split_once('=').ok_or_else(|| usage(format!("--env {pair}: write NAME=VALUE")))?;
+        builder = builder.env(name, value);
+    }
+    for dir in &args.dir {
+        let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
+        if !Path::new(host).is_dir() {
+            return Err(Failure::new(NO_INPUT, format!("--dir {host}: no such directory")));
+        }
+        builder = builder.preopen(host, guest, true);
+    }
+    builder.build().map(Arc::new).map_err(|error| Failure::new(IO, error))
+}
+
+fn wait_policy(policy: Option<WaitPolicy>) -> spinwise::WaitOverrides {
+    let policy = policy.map(|policy| match policy {
+        WaitPolicy::Passive => spinwise::WaitPolicy::Passive,
+        WaitPolicy::Active => spinwise::WaitPolicy::Active,
+        WaitPolicy::Hybrid => spinwise::WaitPolicy::Hybrid,
+    });
+    spinwise::WaitOverrides { policy, ..spinwise::WaitOverrides::default() }
+}
+
+/// What the module imports: WASI, thread-spawn, and a memory of its own wherever it asks for one.
+fn imports(program: &Program, wasi: Arc<WasiCtx>) -> Result<Vec<Extern>, Failure> {
+    let mut imports = spinwise::wasi_imports(wasi);
+    for import in &program.module.imports {
+        if let Entity::Memory(index) = import.entity {
+            let memory = Memory::new(program.module.memories[index.index()]).map_err(failure)?;
+            imports.define(&import.module, &import.field, Extern::Memory(memory));
+        }
+    }
+    imports.resolve(&program.module).map_err(failure)
+}
+
+/// How an error of a run ends the command.
+fn failure(error: RunError) -> Failure {
+    match &error {
+        RunError::Trap(trap) => {
+            let mut message = format!("trap: {trap}");
+            for frame in trap.frames.iter().skip(1) {
+                message += &format!("\n    called from {frame}");
+            }
+            Failure::new(TRAP, message)
+        }
+        RunError::Exit(code) => Failure { code: (code & 0xff).to_le_bytes()[0], message: String::new() },
+        RunError::Link(_) => Failure::new(BAD_MODULE, error),
+        RunError::Host(_) => Failure::new(TRAP, error),
+        RunError::Resource(_) | RunError::Usage(_) => Failure::new(BAD_MODULE, error),
+    }
+}
+
+/// Ends the process on Ctrl-C or when its time is over, and says so.
+struct Watch {
+    /// The exit code of what ended the process from outside; 0 while nothing has.
+    cause: Arc<AtomicU8>,
+}
+
+impl Watch {
+    fn start(process: &Process, timeout: Option<Duration>) -> Result<Self, Failure> {
+        let cause = Arc::new(AtomicU8::new(0));
+        let cancel = {
+            let (process, cause) = (process.clone(), Arc::clone(&cause));
+            move |code: u8| {
+                if process.has_ended() || cause.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+                    return;
+                }
+                process.cancel();
+                if !process.settle(GRACE) {
+                    report(&process);
+                    say("not stoppable: a thread is in code that does not poll");
+                    std::process::exit(code.into());
+                }
+            }
+        };
+        let on_interrupt = cancel.clone();
+        ctrlc::set_handler(move || on_interrupt(INTERRUPTED))
+            .map_err(|error| Failure::new(IO, format!("cannot watch for Ctrl-C: {error}")))?;
+        if let Some(timeout) = timeout {
+            std::thread::Builder::new()
+                .name("timeout".to_owned())
+                .spawn(move || {
+                    std::thread::sleep(timeout);
+                    cancel(TIMEOUT);
+                })
+                .map_err(|error| Failure::new(IO, format!("cannot watch the time: {error}")))?;
+        }
+        Ok(Self { cause })
+    }
+
+    /// The outcome, unless the process was ended from outside.
+    fn finish(self, process: &Process, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        match self.cause.load(Ordering::SeqCst) {
+            0 => outcome,
+            code => {
+                report(process);
+                Err(Failure { code, message: String::new() })
+            }
+        }
+    }
+}
+
+/// A line a thread: where it was interrupted, or which function it did not leave.
+fn report(process: &Process) {
+    for trap in process.interruptions() {
+        let place = trap.frames.first().map_or_else(|| String::from("outside guest code"), ToString::to_string);
+        say(&format!("interrupted: {place}"));
+    }
+}

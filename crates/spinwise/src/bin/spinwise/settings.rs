@@ -1,0 +1,51 @@
+//! From flags as typed to resolved settings.
+
+use std::path::Path;
+
+use spinwise::config::{self, Config, GuardMode, OptLevel};
+
+use crate::args::{CpuArg, Guard, Opt, TranslationArgs};
+use crate::exit::Failure;
+use crate::files;
+
+/// A resolved CPU level.
+#[derive(Debug)]
+pub(crate) struct Cpu(pub(crate) config::Cpu);
+
+impl From<CpuArg> for Cpu {
+    fn from(arg: CpuArg) -> Self {
+        Self(match arg {
+            CpuArg::Baseline => config::Cpu::Baseline,
+            CpuArg::Native => config::Cpu::Native,
+        })
+    }
+}
+
+/// The settings that translation flags ask for; target and CPU are the host's.
+pub(crate) fn config(args: &TranslationArgs) -> Config {
+    Config {
+        guard: match args.guard {
+            Guard::Spin => GuardMode::Spin,
+            Guard::All => GuardMode::All,
+            Guard::Off => GuardMode::Off,
+        },
+        opt: match args.opt {
+            Opt::None => OptLevel::None,
+            Opt::Speed => OptLevel::Speed,
+            Opt::Size => OptLevel::Size,
+        },
+        verify: args.verify,
+        jobs: args.jobs.map(usize::from),
+        ..Config::default()
+    }
+}
+
+/// The binary form of an input module.
+pub(crate) fn module(path: &Path) -> Result<Vec<u8>, Failure> {
+    Ok(spinwise::binary_form(files::read(path)?)?)
+}
+
+/// Runs compiler work on as many threads as the settings say.
+pub(crate) fn with_jobs<T: Send>(config: &Config, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    Ok(spinwise::with_jobs(config.jobs, work)?)
+}

@@ -1,0 +1,36 @@
+//! How a module is to be translated: resolved settings, with no trace of the flags they came from.
+
+pub use spinwise_emit::{Cpu, OptLevel};
+pub use spinwise_guard::Mode as GuardMode;
+
+/// Settings of one translation. The default is what `spinwise run` uses.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which cycles are guarded.
+    pub guard: GuardMode,
+    /// How hard Cranelift tries.
+    pub opt: OptLevel,
+    /// Target triple; `None` is the host.
+    pub target: Option<String>,
+    /// Which CPU features the code may use.
+    pub cpu: Cpu,
+    /// Re-derive the guard's promise from the guarded code, and have Cranelift verify what it is given.
+    ///
+    /// A debug build of Spinwise does so always.
+    pub verify: bool,
+    /// Compiler threads; `None`: as many as the machine has. The output does not depend on it.
+    pub jobs: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            guard: GuardMode::Spin,
+            opt: OptLevel::Speed,
+            target: None,
+            cpu: Cpu::Native,
+            verify: false,
+            jobs: None,
+        }
+    }
+}
