@@ -1,7 +1,8 @@
 //! Making vectors and moving their lanes: constants, splats, extraction, replacement, shuffle, swizzle.
 //!
 //! Lane numbers are validated immediates. `i8` and `i16` lanes travel as wasm's `i32`: reduced on their way in, extended
-//! by the operator's sign on their way out. Cost: one instruction each, one more for a narrow lane.
+//! by the operator's sign on their way out. Cost: one instruction each, one more for a narrow lane; on x86_64 before SSSE3
+//! a swizzle, and a shuffle of no common pattern, is a call to Cranelift's byte-shuffle helper.
 
 use cranelift_codegen::ir::types::{F32X4, F64X2, I8X16, I16X8, I32, I32X4, I64X2};
 use cranelift_codegen::ir::{ConstantData, InstBuilder, Type, Value};
