@@ -109,6 +109,26 @@ fn a_read_only_directory_stays_as_it_is() {
 }
 
 #[test]
+fn nothing_gets_out_of_a_read_only_directory_to_be_changed_elsewhere() {
+    for resolver in RESOLVERS {
+        let (outer, process) = with_entries(true, resolver);
+        let builder = WasiCtx::builder().preopen(outer.path().join("inside"), "/read-only", true).preopen(
+            outer.path(),
+            "/writable",
+            false,
+        );
+        let mut process = Process { wasi: builder.build().unwrap(), ..process };
+        process.wasi.resolver = resolver;
+        let ((from, length), (to, to_length)) = (process.path("f"), process.path("g"));
+        assert_eq!(process.call().path_link(3, 0, from, length, 4, to, to_length), Err(Errno::RoFs));
+        assert_eq!(process.call().path_rename(3, from, length, 4, to, to_length), Err(Errno::RoFs));
+        std::fs::write(outer.path().join("f"), "").unwrap();
+        assert_eq!(process.call().path_link(4, 0, from, length, 3, to, to_length), Err(Errno::RoFs));
+        assert_eq!(process.call().path_rename(4, from, length, 3, to, to_length), Err(Errno::RoFs));
+    }
+}
+
+#[test]
 fn creating_and_truncating() {
     each(|process| {
         let fd = process.open_as(3, "new", false, oflags::CREAT | oflags::EXCL, READ | WRITE, 0).unwrap();

@@ -6,6 +6,7 @@ mod basics;
 mod changes;
 mod escapes;
 mod files;
+mod hostile;
 mod readdir;
 mod threads;
 mod waits;
