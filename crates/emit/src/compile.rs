@@ -17,6 +17,7 @@ use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use spinwise_model::trap::TrapCode;
+use target_lexicon::Architecture;
 
 use crate::error::Error;
 use crate::orient;
@@ -117,6 +118,10 @@ pub(crate) fn compile_one(isa: &dyn TargetIsa, context: &mut Context, input: Inp
     let UserFuncName::User(name) = func.name.clone() else {
         return Err(Error::Compile { function: symbol, reason: "has no index, always a bug".to_owned() });
     };
+    if !has_vectors(isa) && uses_vectors(&func) {
+        let reason = format!("uses vectors, which `{}` does not have", isa.triple());
+        return Err(Error::Compile { function: symbol, reason });
+    }
     context.clear();
     context.func = func;
     if isa.flags().opt_level() != OptLevel::None {
@@ -127,6 +132,16 @@ pub(crate) fn compile_one(isa: &dyn TargetIsa, context: &mut Context, input: Inp
     let code = context.take_compiled_code().expect("just compiled");
     let func = mem::replace(&mut context.func, ir::Function::new());
     extract(isa, &code, &func.params, name, symbol)
+}
+
+/// Whether the target can compile vector instructions: only riscv64 may lack them, and Cranelift panics there.
+fn has_vectors(isa: &dyn TargetIsa) -> bool {
+    !matches!(isa.triple().architecture, Architecture::Riscv64(_))
+        || isa.isa_flags().iter().any(|flag| flag.name == "has_v" && flag.as_bool() == Some(true))
+}
+
+fn uses_vectors(func: &ir::Function) -> bool {
+    func.dfg.values().any(|value| func.dfg.value_type(value).is_vector())
 }
 
 /// Takes what linking needs out of Cranelift's result, which is many times as large.

@@ -64,12 +64,13 @@ impl CodeImage {
         Some(&self.traps[at])
     }
 
-    /// The wasm offset of the code at an address, where it is known.
+    /// The wasm offset of the code at an address, where it is known. What comes before a function's first operator, where
+    /// its frame is made, counts as that operator's.
     #[must_use]
     pub fn wasm_offset_at(&self, address: usize) -> Option<u32> {
         let range = self.range_at(address)?;
         let after = range.offsets.partition_point(|(start, _)| *start <= address);
-        Some(range.offsets.get(after.checked_sub(1)?)?.1)
+        Some(range.offsets.get(after.saturating_sub(1))?.1)
     }
 }
 
