@@ -91,6 +91,13 @@ impl Backtrace {
     }
 }
 
+/// The guest function that an address is in.
+pub(crate) fn innermost(address: usize) -> Option<Frame> {
+    let mut frames = Vec::new();
+    program::with_program_at(address, |program| describe(program, address, &mut frames));
+    frames.into_iter().next()
+}
+
 /// Adds the frames of one address: two where the operator comes from an inlined function; none for glue and stubs.
 fn describe(program: &Program, address: usize, frames: &mut Vec<Frame>) {
     let Program { module, image } = program;

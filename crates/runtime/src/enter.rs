@@ -132,6 +132,7 @@ impl<'a> Counted<'a> {
         let counted = Self { running, outermost: depth == 0 };
         if counted.outermost {
             altstack::ensure().map_err(|why| Error::Resource(format!("no alternate signal stack: {why}")))?;
+            thread.sample().runs_here();
             running.join_crowd();
             running.own().pace.resumed();
         }

@@ -94,6 +94,9 @@ impl Instance {
     ) -> Result<Self, Error> {
         let linked = link::check(store, &program.module, imports)?;
         let inner = Inner::new(store, program, imports, linked, sibling)?;
+        for table in &inner.tables {
+            table.claim(store.running())?;
+        }
         store.keep(Arc::clone(&inner));
         init::globals(&inner);
         Ok(Self(inner))

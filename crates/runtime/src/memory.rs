@@ -142,6 +142,12 @@ impl Memory {
         Ok(self.0.waiters.notify(address, count))
     }
 
+    /// How many threads wait (`memory.atomic.wait`) at an address now.
+    #[must_use]
+    pub fn waiting(&self, address: u64) -> usize {
+        self.0.waiters.waiting(address)
+    }
+
     /// The address of a range that is wholly inside.
     pub(crate) fn at(&self, address: u64, length: u64) -> Result<*mut u8, OutOfBounds> {
         match address.checked_add(length) {

@@ -161,7 +161,7 @@ mod tests {
     fn work_gives_way_every_50_us_in_a_crowd() {
         let steps = polls(&Pace::default(), PLAIN, 1_000, 10 * US, 61, true);
         let yields = steps.iter().filter(|step| **step == Step::Yield).count();
-        assert_eq!(yields, 10, "every sixth poll: {steps:?}");
+        assert_eq!(yields, 12, "every fifth poll: {steps:?}");
         assert_eq!(steps[4], Step::Go);
         assert_eq!(steps[5], Step::Yield);
     }

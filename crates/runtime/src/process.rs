@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use spinwise_model::trap::TrapCode;
 use spinwise_team::{AllowedCpus, Crowd, Deadline, Epoch, Outcome, Overrides, Settings, Waiter};
 
-use crate::error::{Error, Trap};
+use crate::error::{Error, Frame, Trap};
 use crate::instance::Instance;
 use crate::stack::StackPool;
 use crate::store::Store;
@@ -66,6 +66,15 @@ struct State {
     tids: Tids,
     /// Where threads were when the end reached them.
     interruptions: Vec<Arc<Trap>>,
+}
+
+/// A thread that did not come to a poll.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Straggler {
+    /// The guest thread: 0 for a host's own, else its identifier.
+    pub thread: u32,
+    /// The guest function that it was in; `None` where it was in a host function.
+    pub frame: Option<Frame>,
 }
 
 /// Threads of all processes compete for the same CPUs.
@@ -157,6 +166,17 @@ impl Process {
             pause = (pause * 2).min(Duration::from_millis(5));
         }
         true
+    }
+
+    /// The threads that are in guest code, or in a host function called from there, and where: after an end, those that
+    /// could not be stopped yet.
+    #[must_use]
+    pub fn stragglers(&self) -> Vec<Straggler> {
+        let threads = self.0.state.lock().threads.clone();
+        let inside = threads.iter().filter(|thread| thread.is_inside());
+        let straggler = |thread: &Arc<GuestThread>| Straggler { thread: thread.id(), frame: thread.sample().ask() };
+        // Some may have arrived while they were asked.
+        inside.map(|thread| (thread, straggler(thread))).filter(|(thread, _)| thread.is_inside()).map(|(_, s)| s).collect()
     }
 
     /// Calls each thread to its next poll; answers whether none is inside any more.

@@ -165,8 +165,8 @@ unsafe fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let previous = PREVIOUS.0.get().cast::<sigaction>().wrapping_add(index);
     // SAFETY: written before this handler was installed, and not since.
     let previous = unsafe { &*previous };
-    let handler = previous.sa_sigaction;
-    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+    // SAFETY: the arguments are the kernel's.
+    if !unsafe { call_previous(previous, signal, info, context) } {
         // The instruction is tried again and the fault then takes its usual course. (Ignoring a fault is not possible.)
         // SAFETY: resets one signal.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -176,7 +176,22 @@ unsafe fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             // SAFETY: raises a signal.
             unsafe { libc::raise(signal) };
         }
-        return;
+    }
+}
+
+/// Calls the handler that was installed before, if that is a function; answers whether it was.
+///
+/// # Safety
+/// The arguments are those of a signal handler that is running, and of what was installed before it.
+pub(crate) unsafe fn call_previous(
+    previous: &sigaction,
+    signal: c_int,
+    info: *mut siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    let handler = previous.sa_sigaction;
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        return false;
     }
     let handler = ptr::with_exposed_provenance::<()>(handler);
     if previous.sa_flags & libc::SA_SIGINFO == 0 {
@@ -190,6 +205,12 @@ unsafe fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: the arguments are the kernel's.
         unsafe { handler(signal, info, context) };
     }
+    true
+}
+
+/// Where the machine was when a signal came.
+pub(crate) fn pc(machine: &ucontext_t) -> usize {
+    registers::pc(machine)
 }
 
 /// The machine's registers in a signal's context.

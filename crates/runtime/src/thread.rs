@@ -21,6 +21,7 @@ use crate::backtrace::Backtrace;
 use crate::error::Error;
 use crate::poll::Pace;
 use crate::process::Process;
+use crate::sample::Sample;
 use crate::stack::GuestStack;
 
 /// One guest thread.
@@ -35,6 +36,7 @@ pub(crate) struct GuestThread {
     parker: Arc<GuestParker>,
     /// What it waits on in `memory.atomic.wait`.
     ticket: Mutex<Option<Arc<Ticket>>>,
+    sample: Sample,
     own: Own,
 }
 
@@ -70,6 +72,7 @@ impl GuestThread {
             id,
             process,
             ticket: Mutex::new(None),
+            sample: Sample::default(),
             own: Own {
                 pending: Cell::new(None),
                 keen: waiter(settings.budget()),
@@ -88,6 +91,10 @@ impl GuestThread {
 
     pub(crate) fn process(&self) -> &Process {
         &self.process
+    }
+
+    pub(crate) fn sample(&self) -> &Sample {
+        &self.sample
     }
 
     pub(crate) fn context(&self) -> &ThreadContext {

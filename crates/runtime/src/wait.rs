@@ -115,9 +115,8 @@ impl WaitQueue {
         &self.shards[crate::number::to_usize(mixed) % SHARDS]
     }
 
-    /// Addresses with a queue, live waiters or not: to show that it is bounded by the latter.
-    #[cfg(test)]
-    pub(crate) fn addresses(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    /// How many wait at an address.
+    pub(crate) fn waiting(&self, address: u64) -> usize {
+        self.shard(address).lock().get(&address).map_or(0, VecDeque::len)
     }
 }

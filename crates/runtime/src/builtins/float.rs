@@ -41,8 +41,8 @@ mod tests {
     fn signs_of_zero_ties_and_nans() {
         assert!(spw_ceil_f32(-0.5).is_sign_negative());
         assert!(spw_trunc_f64(-0.5).is_sign_negative());
-        assert_eq!([0.5, 1.5, 2.5, -2.5].map(spw_nearest_f32), [0.0, 2.0, 2.0, -2.0]);
-        assert_eq!([0.5, 1.5, 2.5, -2.5].map(spw_nearest_f64), [0.0, 2.0, 2.0, -2.0]);
+        assert_eq!([0.5, 1.5, 2.5, -2.5].map(|x| spw_nearest_f32(x)), [0.0, 2.0, 2.0, -2.0]);
+        assert_eq!([0.5, 1.5, 2.5, -2.5].map(|x| spw_nearest_f64(x)), [0.0, 2.0, 2.0, -2.0]);
         assert_eq!((spw_floor_f64(-1.1), spw_floor_f32(1.9)), (-2.0, 1.0));
         assert_eq!((spw_ceil_f64(1.1), spw_trunc_f32(-1.9)), (2.0, -1.0));
         let quiet = spw_nearest_f32(f32::from_bits(0xff80_0001)).to_bits();

@@ -1,0 +1,9 @@
+//! Guests in WebAssembly text, through the compiler and on the runtime.
+
+mod common;
+mod ends;
+mod host;
+mod links;
+mod spawns;
+mod traps;
+mod waits;
