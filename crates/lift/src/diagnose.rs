@@ -57,27 +57,39 @@ fn rejected(bytes: &[u8], error: &wasmparser::Error) -> Error {
     if Parser::is_component(bytes) {
         return Error::Unsupported { feature: "component model".to_owned(), function: None, offset: 0 };
     }
+    // Damage may look like a feature or like a broken rule: it is looked for first, and with all encodings known.
+    let all = PROPOSALS.iter().fold(FEATURES, |all, (features, _)| all | *features);
+    if let Err(damage) = read_all(bytes, all) {
+        return malformed(bytes, &damage);
+    }
     let function = function_at(bytes, offset);
-    if let Some(feature) = missing_feature(bytes, error) {
+    if let Some(feature) = missing_feature(bytes, error, all) {
         return Error::Unsupported { feature: feature.to_owned(), function, offset };
     }
-    let message = error.message().replace('\n', " ");
-    if read_all(bytes).is_err() {
-        Error::Malformed { message, function, offset }
-    } else {
-        Error::Invalid { message, function, offset }
+    if let Err(damage) = read_all(bytes, FEATURES) {
+        return malformed(bytes, &damage);
     }
+    Error::Invalid { message: line(error), function, offset }
+}
+
+fn malformed(bytes: &[u8], error: &wasmparser::Error) -> Error {
+    let offset = error.offset();
+    Error::Malformed { message: line(error), function: function_at(bytes, offset), offset }
+}
+
+/// The message in one line, without padding.
+fn line(error: &wasmparser::Error) -> String {
+    error.message().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The proposal that the module needs at the place where it was rejected.
-fn missing_feature(bytes: &[u8], error: &wasmparser::Error) -> Option<&'static str> {
+fn missing_feature(bytes: &[u8], error: &wasmparser::Error, all: WasmFeatures) -> Option<&'static str> {
     let proposal = |wanted: &dyn Fn(WasmFeatures) -> bool| {
         PROPOSALS.iter().find(|(features, _)| wanted(*features)).map(|(_, name)| *name)
     };
     if let Some(missing) = error.missing_wasm_feature() {
         return proposal(&|features| features.intersects(missing));
     }
-    let all = PROPOSALS.iter().fold(FEATURES, |all, (features, _)| all | *features);
     if !is_valid(bytes, all) {
         return None;
     }
@@ -118,11 +130,11 @@ fn reader(features: WasmFeatures) -> Parser {
 }
 
 /// Reads everything and validates nothing: whether the module is well-formed.
-fn read_all(bytes: &[u8]) -> Result<()> {
+fn read_all(bytes: &[u8], features: WasmFeatures) -> Result<()> {
     fn each<T>(items: impl IntoIterator<Item = Result<T>>) -> Result<()> {
         items.into_iter().try_for_each(|item| item.map(drop))
     }
-    for payload in reader(FEATURES).parse_all(bytes) {
+    for payload in reader(features).parse_all(bytes) {
         match payload? {
             Payload::TypeSection(section) => each(section)?,
             Payload::ImportSection(section) => each(section)?,

@@ -106,6 +106,16 @@ fn malformed_bodies_are_told_from_invalid_ones() {
     assert_eq!(error.function(), Some("f"));
 }
 
+#[test]
+fn damage_is_not_taken_for_a_feature() {
+    let mut bytes = wat::parse_str("(module (func $f (return_call $f)) (func (drop (i32.const 1))))").unwrap();
+    let at = bytes.windows(3).position(|window| window == [0x41, 0x01, 0x1a]).unwrap();
+    bytes[at] = 0xff;
+    let error = lift(&bytes, &config()).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    assert_eq!(error.offset(), at as u64);
+}
+
 const SMALL: &str = r#"(module $m
   (import "a" "b" (func (param i32)))
   (table 2 funcref) (memory 1 2) (global $g (mut i32) (i32.const 1))
