@@ -13,8 +13,8 @@ use crate::abi::clif_type;
 use crate::func::FuncCx;
 use crate::types::val_type;
 
-/// Locals times branches beyond which locals go to stack slots: 2^26 edge arguments take half a GiB. The largest function
-/// of ONNX Runtime stays below a tenth of it.
+/// Locals times branches beyond which locals go to stack slots: 2^26 edge arguments take half a GiB. The worst function
+/// of ONNX Runtime comes to a thirtieth of it.
 const MAX_PRODUCT: u64 = 1 << 26;
 
 /// How many locals a function is taken to have at least: a look-up clears a set of all blocks, whatever it looks for.

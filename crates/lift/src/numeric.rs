@@ -14,7 +14,12 @@ use crate::func::FuncCx;
 
 /// Lifts a scalar operator; `false` if it is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
-    constant(cx, op) || comparison(cx, op) || integer(cx, op) || float(cx, op) || conversion(cx, op)
+    constant(cx, op)
+        || parametric(cx, op)
+        || comparison(cx, op)
+        || integer(cx, op)
+        || float(cx, op)
+        || conversion(cx, op)
 }
 
 fn constant(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
@@ -37,10 +42,17 @@ fn constant(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
             let value = cx.b.ins().f64const(Ieee64::with_bits(value.bits()));
             cx.push(value);
         }
-        Op::Drop => {
+        _ => return false,
+    }
+    true
+}
+
+fn parametric(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
+    match op {
+        Operator::Drop => {
             cx.pop_condition();
         }
-        Op::Select | Op::TypedSelect { .. } => {
+        Operator::Select | Operator::TypedSelect { .. } => {
             let condition = cx.pop_condition();
             let no = cx.pop_canonical();
             let yes = cx.pop_canonical();
