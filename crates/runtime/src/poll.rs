@@ -28,8 +28,9 @@ const QUANTUM: u64 = 50_000;
 /// With CPUs free, one poll in so many yields.
 const SELDOM: u32 = 64;
 
-/// After so long at one site with a watch, in ns, a thread that yields begins to sleep as well.
-const PATIENCE: u64 = 1_000_000;
+/// After so long at one site with a watch, in ns, a thread that yields begins to sleep as well. Not sooner: whoever sleeps
+/// at a barrier is late for it (8 threads on 2 cores, µs a barrier: 105 with sleeps after 1 ms, 25 after 30 ms).
+const PATIENCE: u64 = 30_000_000;
 
 /// A sleep there takes this part of the time waited so far: it delays what is waited for by no more than that. (A site
 /// without a watch may be working: it sleeps 50 µs in 10 ms.)
@@ -187,7 +188,7 @@ mod tests {
         let steps = polls(&pace, WATCHED, 1_000, 5 * US, 200_000, true);
         assert!(steps[..200].iter().all(|step| *step == Step::Yield), "not in the first millisecond");
         assert!(steps.contains(&Step::Sleep(LONGEST_SLEEP)));
-        assert!(steps.iter().filter(|step| matches!(step, Step::Sleep(_))).count() > 100);
+        assert!(steps.iter().filter(|step| matches!(step, Step::Sleep(_))).count() > 20);
         assert_eq!(pace.step(WATCHED + 1, 2_000_000_000, true), Step::Yield, "another site begins anew");
     }
 }
