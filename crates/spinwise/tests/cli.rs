@@ -236,7 +236,29 @@ fn a_timeout_ends_a_spinning_guest() {
     let path = path.to_str().expect("UTF-8");
     fails(&["run", "--timeout", "100ms", path], 124, &["interrupted: forever (wasm offset 0x"]);
     // Nothing polls: the process ends hard, with the same code.
-    fails(&["run", "--guard", "off", "--timeout", "100ms", path], 124, &["not stoppable"]);
+    fails(&["run", "--guard", "off", "--timeout", "100ms", path], 124, &["not stoppable: forever (wasm offset 0x"]);
+}
+
+#[test]
+fn a_trap_ends_the_command_even_if_siblings_cannot_follow() {
+    let args = ["run", "--guard", "off", TRAPS, "--", "unreachable", "main", "2", "spin"];
+    fails(&args, 134, &["trap: unreachable: trap_unreachable", "not stoppable: spin_for_ever (wasm offset 0x"]);
+}
+
+#[test]
+fn ctrl_c_ends_a_spinning_guest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path: &Path = &folder.path().join("spin.wat");
+    let module = r#"(module (memory 1 1 shared)
+        (func $forever (export "_start") (loop $l (br_if $l (i32.eqz (i32.atomic.load (i32.const 0)))))))"#;
+    fs::write(path, module).expect("written");
+    // `timeout` sends what Ctrl-C sends.
+    let mut command = Command::new("timeout");
+    command.args(["--preserve-status", "-s", "INT", "1", env!("CARGO_BIN_EXE_spinwise"), "run"]).arg(path);
+    let output = finish(&mut command);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains("interrupted: forever (wasm offset 0x"), "{message}");
 }
 
 #[test]

@@ -131,8 +131,11 @@ fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Trap(trap) => {
             let mut message = format!("trap: {trap}");
-            for frame in trap.frames.iter().skip(1) {
-                message += &format!("\n    called from {frame}");
+            for run in trap.frames[1.min(trap.frames.len())..].chunk_by(|a, b| a == b) {
+                message += &format!("\n    called from {}", run[0]);
+                if run.len() > 1 {
+                    message += &format!(" ({} times)", run.len());
+                }
             }
             Failure::new(TRAP, message)
         }
@@ -143,7 +146,7 @@ fn failure(error: RunError) -> Failure {
     }
 }
 
-/// Ends the process on Ctrl-C or when its time is over, and says so.
+/// Ends the process on Ctrl-C or when its time is over; ends the command where threads do not follow.
 struct Watch {
     /// The exit code of what ended the process from outside; 0 while nothing has.
     cause: Arc<AtomicU8>,
@@ -151,33 +154,30 @@ struct Watch {
 
 impl Watch {
     fn start(process: &Process, timeout: Option<Duration>) -> Result<Self, Failure> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| Failure::new(IO, format!("cannot watch {what}: {error}"));
         let cause = Arc::new(AtomicU8::new(0));
         let cancel = {
             let (process, cause) = (process.clone(), Arc::clone(&cause));
             move |code: u8| {
-                if process.has_ended() || cause.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-                    return;
-                }
-                process.cancel();
-                if !process.settle(GRACE) {
-                    report(&process);
-                    say("not stoppable: a thread is in code that does not poll");
-                    std::process::exit(code.into());
+                if !process.has_ended() && cause.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                    process.cancel();
                 }
             }
         };
         let on_interrupt = cancel.clone();
-        ctrlc::set_handler(move || on_interrupt(INTERRUPTED))
-            .map_err(|error| Failure::new(IO, format!("cannot watch for Ctrl-C: {error}")))?;
+        ctrlc::set_handler(move || on_interrupt(INTERRUPTED)).map_err(|e| failed("for Ctrl-C", &e))?;
         if let Some(timeout) = timeout {
-            std::thread::Builder::new()
-                .name("timeout".to_owned())
-                .spawn(move || {
-                    std::thread::sleep(timeout);
-                    cancel(TIMEOUT);
-                })
-                .map_err(|error| Failure::new(IO, format!("cannot watch the time: {error}")))?;
+            let wait = move || {
+                std::thread::sleep(timeout);
+                cancel(TIMEOUT);
+            };
+            std::thread::Builder::new().name("timeout".into()).spawn(wait).map_err(|e| failed("the time", &e))?;
         }
+        let follow = {
+            let (process, cause) = (process.clone(), Arc::clone(&cause));
+            move || end_hard_if_stuck(&process, &cause)
+        };
+        std::thread::Builder::new().name("end".into()).spawn(follow).map_err(|e| failed("for the end", &e))?;
         Ok(Self { cause })
     }
 
@@ -193,10 +193,39 @@ impl Watch {
     }
 }
 
+/// Waits for the end of the process; if threads have not followed after the grace time, ends the command around them.
+fn end_hard_if_stuck(process: &Process, cause: &AtomicU8) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut end = [PollFd::from_borrowed_fd(process.end_descriptor(), PollFlags::IN)];
+    while !process.has_ended() {
+        // Whatever ended the wait, the process says whether it is over.
+        let _ = poll(&mut end, None);
+    }
+    if process.settle(GRACE) {
+        return;
+    }
+    let outcome = process.end_reason().map(failure);
+    let code = match (cause.load(Ordering::SeqCst), outcome) {
+        (0, Some(Failure { code, message })) => {
+            if !message.is_empty() {
+                say(&format!("spinwise: {message}"));
+            }
+            code
+        }
+        (code, _) => code,
+    };
+    report(process);
+    std::process::exit(code.into());
+}
+
 /// A line a thread: where it was interrupted, or which function it did not leave.
 fn report(process: &Process) {
     for trap in process.interruptions() {
         let place = trap.frames.first().map_or_else(|| String::from("outside guest code"), ToString::to_string);
         say(&format!("interrupted: {place}"));
+    }
+    for straggler in process.stragglers() {
+        let place = straggler.frame.map_or_else(|| String::from("a host function"), |frame| frame.to_string());
+        say(&format!("not stoppable: {place}"));
     }
 }
