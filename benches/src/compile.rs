@@ -46,7 +46,8 @@ pub(crate) fn run(quick: bool) -> Result<Report, String> {
         ours.0.push(seconds);
         ours.1.push(mib);
         if have_peer {
-            let (seconds, mib) = sample(&wasmtime, &["compile", "-W", "threads=y,shared-memory=y", input, "-o", "/dev/null"])?;
+            let (seconds, mib) =
+                sample(&wasmtime, &["compile", "-W", "threads=y,shared-memory=y", input, "-o", "/dev/null"])?;
             theirs.0.push(seconds);
             theirs.1.push(mib);
         }

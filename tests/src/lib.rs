@@ -95,7 +95,8 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
         }
         thread::sleep(Duration::from_millis(5));
     };
-    let collect = |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.map(|r| r.join().expect("a reader")).unwrap_or_default();
+    let collect =
+        |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.map(|r| r.join().expect("a reader")).unwrap_or_default();
     let (stdout, stderr) = (collect(stdout), collect(stderr));
     status.map_or(Ended::Killed, |status| Ended::Itself(Output { status, stdout, stderr }, start.elapsed()))
 }

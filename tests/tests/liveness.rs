@@ -173,7 +173,8 @@ fn a_thread_started_last_releases_every_loop_when_all_are_guarded() {
 
 /// Shapes that are reached without a guard, because every turn leaves guest code: an import's stub and a wait both look
 /// whether the process has ended.
-const REACHED_UNGUARDED: &[&str] = &["09_spin_then_wait", "09_wait_each_turn", "11_import_each_turn", "34_wait_in_callee"];
+const REACHED_UNGUARDED: &[&str] =
+    &["09_spin_then_wait", "09_wait_each_turn", "11_import_each_turn", "34_wait_in_callee"];
 
 #[test]
 fn without_guards_the_watchdog_finds_every_spin_stuck() {

@@ -67,7 +67,8 @@ fn bad_modules_are_refused_with_one_helpful_line() {
         let bytes = fs::read(&path).expect("readable");
         let beside = path.with_extension("txt");
         let text = if beside.exists() { fs::read(&beside).expect("readable") } else { bytes.clone() };
-        let expected = key(&String::from_utf8_lossy(&text), "error").unwrap_or_else(|| panic!("{}: no error line", path.display()));
+        let expected = key(&String::from_utf8_lossy(&text), "error")
+            .unwrap_or_else(|| panic!("{}: no error line", path.display()));
         let result = spinwise::binary_form(bytes).and_then(|wasm| spinwise::program(&wasm, &Config::default()));
         let error = match result {
             Ok(_) => panic!("{} is accepted", path.display()),

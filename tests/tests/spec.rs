@@ -1,6 +1,7 @@
 //! The WebAssembly spec scripts, through the whole pipeline: every assertion passes or is on the list of skips.
 //!
 //! `cargo test -p tests --test spec -- --nocapture` prints a table.
+#![expect(clippy::print_stdout, reason = "the table is what the test is run for")]
 
 use std::time::Duration;
 
@@ -69,7 +70,11 @@ fn all(title: &str, config: &Config) {
         }
         let (failed, skipped) = (total.failed.len(), total.skipped.len());
         println!("{name:<16} {:>5} {:>8} {failed:>8} {skipped:>8}", files.len(), total.passed);
-        assert!(total.passed + failed + skipped >= at_least, "{name}: only {} assertions", total.passed + failed + skipped);
+        assert!(
+            total.passed + failed + skipped >= at_least,
+            "{name}: only {} assertions",
+            total.passed + failed + skipped
+        );
     }
     assert!(wrong.is_empty(), "{} failed:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -101,12 +101,20 @@ fn every_file_says_what_it_is() {
 
 #[test]
 fn unsafe_code_lives_where_it_may() {
-    let may = ["crates/runtime/", "crates/emit/src/jit", "crates/emit/tests/", "crates/team/src/", "crates/lift/tests/", "tests/"];
+    let may = [
+        "crates/runtime/",
+        "crates/emit/src/jit",
+        "crates/emit/tests/",
+        "crates/team/src/",
+        "crates/lift/tests/",
+        "tests/",
+    ];
     for file in sources() {
         let path = file.strip_prefix(root()).expect("below the root").display().to_string();
         let text = fs::read_to_string(&file).expect("readable");
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        let found = code.filter(|line| line.contains("unsafe {") || line.contains("unsafe fn") || line.contains("unsafe impl"));
+        let found =
+            code.filter(|line| line.contains("unsafe {") || line.contains("unsafe fn") || line.contains("unsafe impl"));
         if found.count() > 0 {
             assert!(may.iter().any(|m| path.starts_with(m)), "{path} holds unsafe code");
         }

@@ -24,13 +24,6 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            guard: GuardMode::Spin,
-            opt: OptLevel::Speed,
-            target: None,
-            cpu: Cpu::Native,
-            verify: false,
-            jobs: None,
-        }
+        Self { guard: GuardMode::Spin, opt: OptLevel::Speed, target: None, cpu: Cpu::Native, verify: false, jobs: None }
     }
 }

@@ -16,7 +16,9 @@ pub fn binary_form(bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         return Ok(bytes);
     }
     let Ok(text) = str::from_utf8(&bytes) else {
-        return Err(Error::Text(String::from("the input is neither a binary module (it does not begin with \\0asm) nor UTF-8 text")));
+        return Err(Error::Text(String::from(
+            "the input is neither a binary module (it does not begin with \\0asm) nor UTF-8 text",
+        )));
     };
     wat::parse_str(text).map_err(|error| Error::Text(one_line(&error.to_string())))
 }

@@ -85,8 +85,7 @@ pub fn translate_watched(
     let host = isa.default_call_conv();
     let thunk = thunk_convention(&*isa, host);
     let frontend = isa.frontend_config();
-    let lift_config =
-        spinwise_lift::Config { frontend, host_call_conv: host, thunk_call_conv: thunk };
+    let lift_config = spinwise_lift::Config { frontend, host_call_conv: host, thunk_call_conv: thunk };
     let spinwise_lift::Lifted { module, mut functions, mut glue } = spinwise_lift::lift(wasm, &lift_config)?;
 
     watch(Stage::Lifted, &functions);
@@ -100,7 +99,9 @@ pub fn translate_watched(
     let plan = spinwise_guard::plan(&module, &functions, config.guard);
     functions.par_iter_mut().zip(&plan.functions).for_each(|(func, plan)| spinwise_guard::insert(func, plan, thunk));
     if config.guard != GuardMode::Off {
-        glue.iter_mut().filter(|func| polls_at_boundary(func)).for_each(|func| spinwise_guard::insert_boundary_poll(func, thunk));
+        glue.iter_mut()
+            .filter(|func| polls_at_boundary(func))
+            .for_each(|func| spinwise_guard::insert_boundary_poll(func, thunk));
     }
 
     let checked = if config.verify || cfg!(debug_assertions) {
@@ -112,16 +113,22 @@ pub fn translate_watched(
 }
 
 /// Guarded functions to machine code, all on the current thread pool.
-fn compile(translation: Translation, isa: &dyn TargetIsa, progress: Progress<'_>) -> Result<(Module, Vec<Compiled>), Error> {
+fn compile(
+    translation: Translation,
+    isa: &dyn TargetIsa,
+    progress: Progress<'_>,
+) -> Result<(Module, Vec<Compiled>), Error> {
     let Translation { module, functions, glue, .. } = translation;
     let names = module.func_names();
     let inputs: Vec<Input> = glue
         .into_iter()
         .map(|func| Input { symbol: glue_name(&func, &names), func })
-        .chain(functions.into_iter().zip(&names[module.imported_functions as usize..]).map(|(func, name)| Input {
-            func,
-            symbol: name.clone(),
-        }))
+        .chain(
+            functions
+                .into_iter()
+                .zip(&names[module.imported_functions as usize..])
+                .map(|(func, name)| Input { func, symbol: name.clone() }),
+        )
         .collect();
     let all = inputs.len();
     let compiled = spinwise_emit::compile(isa, inputs, &|done| progress(done, all))?;

@@ -158,7 +158,10 @@ fn invoke_takes_arguments_and_prints_results() {
 
 #[test]
 fn wasi_reaches_the_guest() {
-    assert_eq!(succeeds(&["run", WASI, "--", "args", "one", "two words"]), "wasi.wasm\none\ntwo words\n".replace("wasi.wasm\n", ""));
+    assert_eq!(
+        succeeds(&["run", WASI, "--", "args", "one", "two words"]),
+        "wasi.wasm\none\ntwo words\n".replace("wasi.wasm\n", "")
+    );
     assert!(succeeds(&["run", "--env", "COLOUR=blue", WASI, "--", "env"]).contains("COLOUR=blue"));
     assert_eq!(succeeds(&["run", WASI, "--", "clock"]), "clock ok\n");
     assert_eq!(succeeds(&["run", WASI, "--", "random"]), "random ok\n");

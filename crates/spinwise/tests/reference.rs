@@ -34,7 +34,10 @@ fn flags(text: &str) -> BTreeSet<String> {
         let flag: String = text[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
         let value = text[at + flag.len()..].strip_prefix(" <").and_then(|v| v.split_once('>')).map(|(v, _)| v);
         // A mention in running text has no value; only definitions count.
-        if matches!(before, Some(' ' | '`')) && flag.len() > 1 && !["--help", "--version", "--"].contains(&flag.as_str()) {
+        if matches!(before, Some(' ' | '`'))
+            && flag.len() > 1
+            && !["--help", "--version", "--"].contains(&flag.as_str())
+        {
             let valueless = ["--verify"].contains(&flag.as_str());
             if valueless || value.is_some() {
                 flags.insert(value.map_or(flag.clone(), |v| format!("{flag} <{v}>")));
@@ -117,7 +120,8 @@ fn the_page_s_intervals_are_the_real_ones() {
 fn the_page_has_every_exit_code() {
     let codes = fs::read_to_string(tests::root().join("crates/spinwise/src/bin/spinwise/exit.rs")).expect("the source");
     let table = section(&page(), "## Exit codes");
-    let numbers = codes.lines().filter_map(|l| l.split_once(": u8 = ")).map(|(_, n)| n.trim_end_matches(';').to_owned());
+    let numbers =
+        codes.lines().filter_map(|l| l.split_once(": u8 = ")).map(|(_, n)| n.trim_end_matches(';').to_owned());
     let numbers: Vec<_> = numbers.collect();
     assert!(numbers.len() >= 8, "{numbers:?}");
     for number in numbers {

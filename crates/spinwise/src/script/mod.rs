@@ -1,6 +1,6 @@
 //! WebAssembly spec scripts (`.wast`): modules, invocations and assertions, run through the whole pipeline.
 //!
-//! `assert_trap` compares trap codes, not text. Every assertion that is not run is a [`Skip`] with its reason.
+//! `assert_trap` compares trap codes, not text. Every assertion that is not run is listed in [`Report::skipped`] with its reason.
 
 mod expect;
 mod runner;

@@ -158,7 +158,8 @@ impl<'scope, 'env> Runner<'scope, 'env> {
                     Some(id) => self.definitions.get(id.name()),
                     None => self.last_definition.as_ref(),
                 };
-                let program = program.cloned().ok_or_else(|| Failure::Script(String::from("no such module definition")))?;
+                let program =
+                    program.cloned().ok_or_else(|| Failure::Script(String::from("no such module definition")))?;
                 self.keep(instance.map(|id| id.name().to_owned()), &program)
             }
             WastDirective::Register { name, module, .. } => {
@@ -169,7 +170,8 @@ impl<'scope, 'env> Runner<'scope, 'env> {
             WastDirective::Invoke(invoke) => self.invoke(&invoke).map(drop),
             WastDirective::AssertReturn { exec, results, .. } => {
                 let values = self.execute(exec)?;
-                let right = values.len() == results.len() && values.iter().zip(&results).all(|(v, e)| values::matches(v, e));
+                let right =
+                    values.len() == results.len() && values.iter().zip(&results).all(|(v, e)| values::matches(v, e));
                 if right { Ok(()) } else { Err(Failure::Script(format!("got {values:?}, expected {results:?}"))) }
             }
             WastDirective::AssertTrap { exec, message, .. } => {

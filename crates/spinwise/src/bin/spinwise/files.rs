@@ -15,7 +15,10 @@ fn is_stream(path: &Path) -> bool {
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     if is_stream(path) {
         let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(|e| Failure::new(IO, format!("cannot read standard input: {e}")))?;
+        io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|e| Failure::new(IO, format!("cannot read standard input: {e}")))?;
         return Ok(bytes);
     }
     fs::read(path).map_err(|error| {

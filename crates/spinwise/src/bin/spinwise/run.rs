@@ -45,7 +45,11 @@ fn execute(process: &Process, program: &Arc<Program>, imports: &[Extern], args: 
         }
         let code = process.run(&mut store, &instance, "_start").map_err(failure)?;
         // A process's code has eight bits.
-        return if code == 0 { Ok(()) } else { Err(Failure { code: (code & 0xff).to_le_bytes()[0], message: String::new() }) };
+        return if code == 0 {
+            Ok(())
+        } else {
+            Err(Failure { code: (code & 0xff).to_le_bytes()[0], message: String::new() })
+        };
     };
     let values = arguments(program, name, &args.args)?;
     if program.module.export("_initialize").is_some() && name != "_initialize" {
@@ -154,7 +158,8 @@ struct Watch {
 
 impl Watch {
     fn start(process: &Process, timeout: Option<Duration>) -> Result<Self, Failure> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| Failure::new(IO, format!("cannot watch {what}: {error}"));
+        let failed =
+            |what: &str, error: &dyn std::fmt::Display| Failure::new(IO, format!("cannot watch {what}: {error}"));
         let cause = Arc::new(AtomicU8::new(0));
         let cancel = {
             let (process, cause) = (process.clone(), Arc::clone(&cause));

@@ -12,7 +12,9 @@ pub(crate) fn parse(text: &str, ty: ValType) -> Result<Val, String> {
         ValType::V128 => Ok(Val::V128(u128::from_le_bytes(integer::<16>(text).ok_or_else(wrong)?))),
         ValType::F32 => text.parse().map(|v: f32| Val::F32(v.to_bits())).map_err(|_| wrong()),
         ValType::F64 => text.parse().map(|v: f64| Val::F64(v.to_bits())).map_err(|_| wrong()),
-        ValType::FuncRef | ValType::ExternRef => Err(format!("a parameter of type {ty} cannot be given on a command line")),
+        ValType::FuncRef | ValType::ExternRef => {
+            Err(format!("a parameter of type {ty} cannot be given on a command line"))
+        }
     }
 }
 
@@ -83,7 +85,10 @@ mod tests {
     fn printed_floats_read_back() {
         for value in [0.1f64, -0.0, 1e300, f64::INFINITY, 3.0] {
             let printed = print(&Val::F64(value.to_bits()));
-            assert!(matches!(parse(&printed, ValType::F64), Ok(Val::F64(bits)) if bits == value.to_bits()), "{printed}");
+            assert!(
+                matches!(parse(&printed, ValType::F64), Ok(Val::F64(bits)) if bits == value.to_bits()),
+                "{printed}"
+            );
         }
     }
 }
