@@ -10,12 +10,14 @@
 
 mod callees;
 mod check;
+mod cuts;
 pub mod effects;
 mod explain;
 mod facts;
 mod insert;
 mod plan;
 mod planner;
+mod require;
 mod summary;
 mod watch;
 

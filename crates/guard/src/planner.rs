@@ -3,30 +3,28 @@
 //! A loop that reads atomically is judged by its *core*: the strongly connected component of its header in its body without
 //! the blocks that surely poll. The steps, in an order that makes the result unique:
 //!
-//! 1. Functions that read atomically and can run inside a cycle poll on entry (`summary`).
+//! 1. Functions that read atomically and can run inside a cycle poll on entry (`summary.rs`).
 //! 2. A loop whose core would still read atomically if *every* call of known functions polled is guarded: its callees
 //!    need no poll for it. A core that reads only with calls in it needs those calls to poll.
-//! 3. The callees in such cores poll on entry, function by function, inner loops first, looking again after each round:
-//!    a poll that one loop needed may serve the next.
-//! 4. Cycles without a header that still read are cut at their backward edges.
+//! 3. Callees in such cores poll on entry (`require.rs`).
+//! 4. Cycles without a header that still read are cut at their backward edges (`cuts.rs`).
 //! 5. What is guarded gets its price, its watch and its number.
 //!
 //! Invariant: afterwards every cycle that reads atomically, in a function or through calls, passes a charge or a poll.
 //! Cost: near-linear in the code, whatever its nesting; a bounded number of passes over functions that have candidates.
 
 use cranelift_codegen::ir::{Block, Function, Opcode};
-use spinwise_loops::{Components, Cores, LoopForest, LoopIndex, NaturalLoop, Node};
+use spinwise_loops::{Cores, LoopIndex, NaturalLoop, Node};
 use spinwise_model::budget;
 use spinwise_model::module::Module;
 
 use crate::callees::Callees;
-use crate::facts::Facts;
+use crate::cuts::cuts;
+use crate::facts::{Effects, Facts};
 use crate::plan::{Charge, EntryPoll, FunctionPlan, LoopPlan, Mode, Plan, Verdict};
+use crate::require::require_callees;
 use crate::summary::EntryPolls;
 use crate::watch::watch;
-
-/// Rounds in which only the innermost loops that need polling callees get them; the last serves all that are left.
-const ROUNDS: usize = 4;
 
 /// Plans the guards of a module.
 ///
@@ -69,12 +67,12 @@ pub fn plan(module: &Module, functions: &[Function], mode: Mode) -> Plan {
 }
 
 /// Whether a cycle through a node matters.
-fn matters(facts: &Facts, node: Node, mode: Mode) -> bool {
+pub(crate) fn matters(facts: &Facts, node: Node, mode: Mode) -> bool {
     mode == Mode::All || facts.nodes[node as usize].atomic_reads > 0
 }
 
 /// Whether a function has cycles that matter at all.
-fn has_candidates(facts: &Facts, mode: Mode) -> bool {
+pub(crate) fn has_candidates(facts: &Facts, mode: Mode) -> bool {
     facts.reachable().iter().any(|node| matters(facts, *node, mode))
 }
 
@@ -99,48 +97,6 @@ fn verdicts(facts: &Facts, mode: Mode) -> Vec<Verdict> {
             (_, false, _) => Verdict::Calls,
         })
         .collect()
-}
-
-/// Step 3 for one function.
-fn require_callees(facts: &Facts, verdicts: &[Verdict], polls: &mut EntryPolls, mode: Mode) {
-    if !verdicts.contains(&Verdict::Calls) {
-        return;
-    }
-    for round in 1..=ROUNDS {
-        let cores =
-            Cores::new(&facts.graph, &facts.forest, |node| !facts.surely_polls(node, |func| polls.contains(func)));
-        let left = cores.holds(|node| matters(facts, node, mode));
-        let mut needy: Vec<bool> =
-            verdicts.iter().zip(left).map(|(verdict, left)| *verdict == Verdict::Calls && left).collect();
-        if !needy.contains(&true) {
-            return;
-        }
-        if round < ROUNDS {
-            keep_innermost(&facts.forest, &mut needy);
-        }
-        let mut seen = vec![false; facts.nodes.len()];
-        for (index, natural) in facts.forest.indices().zip(facts.forest.loops()) {
-            // An outer core that was walked through has this one in it.
-            if !needy[index as usize] || seen[natural.header as usize] {
-                continue;
-            }
-            for node in cores.nodes(index) {
-                seen[node as usize] = true;
-                facts.calls(node).flatten().for_each(|callee| polls.require(*callee));
-            }
-        }
-    }
-}
-
-/// Unmarks loops that have a marked one in them.
-fn keep_innermost(forest: &LoopForest, marked: &mut [bool]) {
-    let mut above = vec![false; marked.len()];
-    for (index, natural) in forest.loops().iter().enumerate().rev() {
-        if let Some(parent) = natural.parent {
-            above[parent as usize] |= above[index] || marked[index];
-        }
-        marked[index] &= !above[index];
-    }
 }
 
 /// The plans of a function's natural loops.
@@ -173,7 +129,7 @@ struct Sums {
 
 impl Sums {
     fn new(facts: &Facts) -> Self {
-        let of = |kind: fn(&crate::facts::Effects) -> u32| facts.forest.sums(|node| kind(&facts.nodes[node as usize]));
+        let of = |kind: fn(&Effects) -> u32| facts.forest.sums(|node| kind(&facts.nodes[node as usize]));
         Self {
             values: of(|node| node.values),
             atomic_reads: of(|node| node.atomic_reads),
@@ -196,7 +152,7 @@ impl Sums {
 
 impl LoopPlan {
     /// A loop of which only the shape is known.
-    fn new(header: Block, latches: impl Iterator<Item = Block>) -> Self {
+    pub(crate) fn new(header: Block, latches: impl Iterator<Item = Block>) -> Self {
         let mut latches: Vec<u32> = latches.map(Block::as_u32).collect();
         latches.sort_unstable();
         Self {
@@ -216,71 +172,9 @@ impl LoopPlan {
     }
 }
 
-/// Step 4: without the back edges that guards hold, cycles that remain have no header. Cutting every edge that leads
-/// backwards in some order of the nodes leaves none.
-fn cuts(func: &Function, facts: &Facts, verdicts: &[Verdict], polls: &EntryPolls, mode: Mode) -> Vec<LoopPlan> {
-    if !has_candidates(facts, mode) {
-        return Vec::new();
-    }
-    let guarded = |from: Node, to: Node| facts.dominators.dominates(to, from) && heads_guarded(facts, verdicts, to);
-    let keep =
-        |node: Node| facts.dominators.is_reachable(node) && !facts.surely_polls(node, |func| polls.contains(func));
-    let rest = Components::new(&facts.graph, keep, |from, to| !guarded(from, to));
-    let mut left = vec![false; rest.count()];
-    for &node in facts.reachable() {
-        if let Some(component) = rest.of(node).filter(|component| rest.is_cyclic(*component)) {
-            left[component as usize] |= matters(facts, node, mode);
-        }
-    }
-    if !left.contains(&true) {
-        return Vec::new();
-    }
-    let order = facts.graph.reverse_postorder();
-    let mut place = vec![0usize; facts.graph.len()];
-    order.iter().enumerate().for_each(|(at, node)| place[*node as usize] = at);
-    let mut totals = vec![LoopPlan::new(facts.blocks[0], std::iter::empty()); rest.count()];
-    for node in order.iter().copied() {
-        if let Some(component) = rest.of(node) {
-            totals[component as usize].add(facts, node);
-        }
-    }
-    let cut = |to: Node| {
-        let component = rest.of(to).filter(|component| left[*component as usize])?;
-        let backward =
-            |from: &Node| rest.same(*from, to) && !guarded(*from, to) && place[to as usize] <= place[*from as usize];
-        let from: Vec<_> = facts.graph.predecessors(to).iter().copied().filter(backward).collect();
-        let header = facts.blocks[to as usize];
-        let depth = facts.forest.innermost(to).map_or(0, |around| facts.forest.loops()[around as usize].depth) + 1;
-        let shape = LoopPlan::new(header, from.iter().map(|node| facts.blocks[*node as usize]));
-        let LoopPlan { latches, header, .. } = shape;
-        let header_offset = header_offset(func, facts.blocks[to as usize]);
-        let body = totals[component as usize].clone();
-        (!latches.is_empty()).then_some(LoopPlan { header_offset, header, latches, depth, irreducible: true, ..body })
-    };
-    order.iter().filter_map(|node| cut(*node)).collect()
-}
-
-impl LoopPlan {
-    /// Counts a node of its body.
-    fn add(&mut self, facts: &Facts, node: Node) {
-        let effects = &facts.nodes[node as usize];
-        self.size = self.size.saturating_add(effects.values);
-        self.atomic_reads = self.atomic_reads.saturating_add(effects.atomic_reads);
-        self.plain_loads = self.plain_loads.saturating_add(effects.plain_loads);
-        self.calls = self.calls.saturating_add(effects.calls);
-    }
-}
-
-/// Whether a node is the header of a guarded loop.
-fn heads_guarded(facts: &Facts, verdicts: &[Verdict], node: Node) -> bool {
-    facts.forest.innermost(node).is_some_and(|index| {
-        facts.forest.loops()[index as usize].header == node && verdicts[index as usize] == Verdict::Guarded
-    })
-}
-
 /// Where the `loop` operator of a header is: the location of the `nop` that the lifter put there, else of its first
 /// instruction that has one.
-fn header_offset(func: &Function, header: Block) -> u32 {
+pub(crate) fn header_offset(func: &Function, header: Block) -> u32 {
     let located = || func.layout.block_insts(header).filter(|inst| !func.srcloc(*inst).is_default());
     let nop = located().find(|inst| func.dfg.insts[*inst].opcode() == Opcode::Nop);
     nop.or_else(|| located().next()).map_or(0, |inst| func.srcloc(inst).bits())

@@ -262,6 +262,31 @@ block5:
 }
 
 #[test]
+fn of_several_calls_on_every_turn_one_polls() {
+    let body = CALL_EACH_TURN.replace("v4 = ATOMIC v2", "v5 = call fn2(v0, v1)\n    v4 = ATOMIC v2");
+    expect(&Program::new(0, &[&body, LEAF, LEAF]), "0: [block1 calls]\n1: called-in-spin-loop\n2:");
+    // One that reads polls anyway, and serves.
+    let program = Program::new(0, &[&body, LEAF, READER]);
+    expect(&program, "0: [block1 calls]\n1:\n2: reads-atomically");
+    // A call on some turns only is no help to one on all.
+    let sometimes = "
+ENTRY
+    jump block1
+block1:
+    v3 = ATOMIC v2
+    brif v3, block2, block3
+block2:
+    v4 = call fn1(v0, v1)
+    jump block3
+block3:
+    v5 = call fn2(v0, v1)
+    brif v5, block4, block1
+block4:
+    return v1";
+    expect(&Program::new(0, &[sometimes, LEAF, LEAF]), "0: [block1 calls]\n1:\n2: called-in-spin-loop");
+}
+
+#[test]
 fn one_poll_serves_the_loops_around_it() {
     // The inner loop's callee is on every turn of the outer one, whose own callee then need not poll.
     let body = "

@@ -1,4 +1,5 @@
 //! Small modules written in CLIF, guarded, checked, verified and compiled.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(dead_code, reason = "each test program uses a part of it")]
 
 use std::fmt::Write as _;
@@ -162,8 +163,9 @@ pub(crate) fn parse(index: u32, body: &str) -> Function {
 /// The instruction set of a target, optimising.
 pub(crate) fn isa(triple: &str) -> OwnedTargetIsa {
     let mut flags = settings::builder();
-    for (name, value) in [("opt_level", "speed"), ("preserve_frame_pointers", "true"), ("enable_verifier", "true")] {
-        flags.set(name, value).unwrap();
+    flags.set("opt_level", "speed").unwrap();
+    for flag in ["preserve_frame_pointers", "enable_multi_ret_implicit_sret", "enable_verifier"] {
+        flags.enable(flag).unwrap();
     }
     let flags = settings::Flags::new(flags);
     cranelift_codegen::isa::lookup_by_name(triple).unwrap().finish(flags).unwrap()
