@@ -14,15 +14,18 @@ use spinwise_model::index::FuncIndex;
 use crate::error::{Frame, Trap};
 use crate::program::{self, Program};
 
+/// Addresses of one walk: those of frames, and of the glue below and above them, which is no frame.
+const ADDRESSES: usize = Trap::MAX_FRAMES + 4;
+
 /// Addresses of one walk: written by the handler, read after the trap.
 pub(crate) struct Backtrace {
-    addresses: UnsafeCell<[usize; Trap::MAX_FRAMES]>,
+    addresses: UnsafeCell<[usize; ADDRESSES]>,
     count: Cell<usize>,
 }
 
 impl Default for Backtrace {
     fn default() -> Self {
-        Self { addresses: UnsafeCell::new([0; Trap::MAX_FRAMES]), count: Cell::new(0) }
+        Self { addresses: UnsafeCell::new([0; ADDRESSES]), count: Cell::new(0) }
     }
 }
 
@@ -51,7 +54,7 @@ impl Backtrace {
         self.push(place.pc);
         let mut fp = place.fp;
         // A frame is the caller's frame pointer and, above it, the return address (both on x86_64 and aarch64).
-        while fp.is_multiple_of(8) && fp >= stack.start && fp + 16 <= stack.end && self.count.get() < Trap::MAX_FRAMES {
+        while fp.is_multiple_of(8) && fp >= stack.start && fp + 16 <= stack.end && self.count.get() < ADDRESSES {
             let frame = std::ptr::with_exposed_provenance::<[usize; 2]>(fp);
             // SAFETY: inside the stack, which the caller vouches for, and aligned.
             let [above, return_address] = unsafe { frame.read() };

@@ -96,6 +96,8 @@ fn reason(running: Running<'_>, code: TrapCode) -> Error {
         TrapCode::Pending => match running.own().pending.take() {
             // A builtin's own trap: it happened here.
             Some(Error::Trap(trap)) if trap.frames.is_empty() => trap.code,
+            // A host function that was disturbed by the end of the process reports that end in its own words.
+            Some(Error::Host(_)) if running.thread().process().has_ended() => TrapCode::Interrupted,
             Some(error) => return error,
             None => TrapCode::Interrupted,
         },

@@ -100,6 +100,8 @@ unsafe extern "C" fn handle(number: c_int, info: *mut siginfo_t, context: *mut c
         let found = if program::with_program_at(pc, |_| ()).is_some() { pc } else { OUTSIDE };
         running.thread().sample().found.store(found, Ordering::Relaxed);
     }
-    // SAFETY: written before this handler was installed, and not since; the arguments are the kernel's.
-    unsafe { signal::call_previous(&*PREVIOUS.0.get().cast::<sigaction>(), number, info, context) };
+    // SAFETY: written before this handler was installed, and not since.
+    let previous = unsafe { &*PREVIOUS.0.get().cast::<sigaction>() };
+    // SAFETY: the arguments are the kernel's.
+    unsafe { signal::call_previous(previous, number, info, context) };
 }

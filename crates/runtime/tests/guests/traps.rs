@@ -47,9 +47,9 @@ fn each_kind() {
     traps(TrapCode::MemoryOutOfBounds, &body(memory, far), &[0x29, 3, 0xff]);
     let table = "(table 2 funcref) (elem (i32.const 0) $other) (func $other (param i32)) (type $t (func))";
     let call = |index| format!("(call_indirect (type $t) (i32.const {index}))");
-    traps(TrapCode::IndirectCallTypeMismatch, &body(table, &call(0)), &[0x11]);
-    traps(TrapCode::UninitializedElement, &body(table, &call(1)), &[0x11]);
-    traps(TrapCode::UndefinedElement, &body(table, &call(2)), &[0x11]);
+    traps(TrapCode::IndirectCallTypeMismatch, &body(table, &call(0)), &[0x11, 0, 0]);
+    traps(TrapCode::UninitializedElement, &body(table, &call(1)), &[0x11, 0, 0]);
+    traps(TrapCode::UndefinedElement, &body(table, &call(2)), &[0x11, 0, 0]);
     traps(TrapCode::TableOutOfBounds, &body(table, "(drop (table.get (i32.const 9)))"), &[0x25, 0]);
 }
 

@@ -194,7 +194,7 @@ fn ping_pong_loses_no_wake_up() {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let (mut store, instance) = shared.thread();
-                    instance.call(&mut store, "play", &[Val::I32(me), Val::I32(20_000)]).expect("no trap");
+                    instance.call(&mut store, "play", &[Val::I32(me), Val::I32(3_000)]).expect("no trap");
                 })
             })
             .collect();
