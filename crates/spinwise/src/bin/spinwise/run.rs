@@ -26,6 +26,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let progress = Progress::new();
     let program = spinwise::program_with_progress(&wasm, &config, &|done, all| progress.update(done, all))?;
     drop((progress, wasm));
+    if std::env::var_os("SPINWISE_PERF_MAP").is_some_and(|value| value == "1") {
+        spinwise::perf_map(&program)
+            .map_err(|error| Failure::new(IO, format!("cannot write the perf map: {error}")))?;
+    }
 
     let options = Options { wait: wait_policy(args.wait_policy), ..Options::default() };
     let process = Process::new(&options).map_err(|error| Failure::new(USAGE, error))?;
