@@ -7,6 +7,7 @@
 //! set for each thread.
 
 use std::mem;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cranelift_codegen::binemit::Reloc;
@@ -19,6 +20,7 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 use spinwise_model::trap::TrapCode;
 use target_lexicon::Architecture;
 
+use crate::crowd;
 use crate::error::Error;
 use crate::orient;
 
@@ -100,11 +102,17 @@ pub fn compile(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Compiled>, Error> {
     let done = AtomicUsize::new(0);
+    let linear = OnceLock::new();
     let results: Vec<_> = inputs
         .into_par_iter()
         .with_max_len(1)
         .map_init(Context::new, |context, input| {
-            let result = compile_one(isa, context, input);
+            let result = if crowd::is_crowded(&input.func) {
+                let linear = linear.get_or_init(|| crowd::with_linear_allocation(isa));
+                linear.as_ref().map_err(Error::clone).and_then(|linear| compile_one(&**linear, context, input))
+            } else {
+                compile_one(isa, context, input)
+            };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             result
         })

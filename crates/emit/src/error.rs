@@ -3,7 +3,7 @@
 use cranelift_codegen::CodegenError;
 
 /// Why no code came out. Every message is one line and names the function or target it is about.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The target triple cannot be read.

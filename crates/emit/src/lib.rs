@@ -7,6 +7,7 @@
 
 pub mod asm;
 pub mod compile;
+mod crowd;
 pub mod error;
 pub mod inline;
 pub mod isa;
