@@ -1,6 +1,6 @@
 //! What can go wrong between bytes and running code: one type, each variant one line for people.
 
-use spinwise_guard::Violation;
+use spinwise_guard::{Problem, Violation};
 
 /// Why a module could not be translated.
 #[derive(thiserror::Error, Debug)]
@@ -17,6 +17,9 @@ pub enum Error {
     /// The checker found a cycle that reads atomically and does not poll: always a bug of Spinwise.
     #[error("the guard check failed: {}", first(.0))]
     Guard(Vec<Violation>),
+    /// The checker found a border of guest code that does not poll: always a bug of Spinwise.
+    #[error("the guard check failed: an import stub or host entry does not poll: {0:?}")]
+    Boundary(Problem),
     /// The compiler's thread pool could not be started.
     #[error("cannot start the compiler's threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),

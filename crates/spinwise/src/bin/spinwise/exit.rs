@@ -38,7 +38,7 @@ impl Failure {
 impl From<spinwise::Error> for Failure {
     fn from(error: spinwise::Error) -> Self {
         let code = match &error {
-            spinwise::Error::Guard(_) => FAILED_CHECK,
+            spinwise::Error::Guard(_) | spinwise::Error::Boundary(_) => FAILED_CHECK,
             spinwise::Error::Threads(_) => IO,
             spinwise::Error::Emit(error) if wrong_target(error) => USAGE,
             spinwise::Error::Text(_) | spinwise::Error::Lift(_) | spinwise::Error::Emit(_) => BAD_MODULE,
