@@ -140,6 +140,8 @@ fn loops_and_dangling_links_end() {
         }
         assert_eq!(process.open("dangling"), Err(Errno::NoEnt));
         assert_eq!(process.stat("dangling", true), Err(Errno::NoEnt));
+        let exclusive = process.open_as(3, "dangling", true, oflags::CREAT | oflags::EXCL, WRITE, 0);
+        assert_eq!(exclusive, Err(Errno::Exist), "the link itself is there");
         assert!(process.open_as(3, "dangling", true, oflags::CREAT, WRITE, 0).is_ok(), "creates the target");
         assert_eq!(process.stat("nothing", false).unwrap(), (4, 0));
     });

@@ -52,6 +52,8 @@ fn a_directory_is_never_passed_on_as_a_stream() {
     let directory = std::fs::File::open("/").unwrap();
     let process = Process::new(WasiCtx::builder().stdin(Stream::Descriptor(directory.into())));
     assert_eq!(process.read(0, 1), Err(Errno::BadF));
+    assert_eq!(process.call().fd_fdstat_get(0, 0), Err(Errno::BadF));
+    assert_eq!(process.open_as(0, "etc", false, 0, READ, 0), Err(Errno::BadF));
 }
 
 #[test]
@@ -112,6 +114,7 @@ fn bad_buffers_fault_before_anything_happens() {
     }
     let iovecs = guest.iovecs(&[(good, 7)]);
     assert_eq!(call.fd_write(fd, iovecs, 1, end - 3), Err(Errno::Fault), "the result's place");
+    assert_eq!(call.fd_read(fd, iovecs, 1, end - 3), Err(Errno::Fault), "the result's place");
     assert_eq!(call.fd_write(fd, end - 7, 1, out), Err(Errno::Fault), "the list's place");
     assert_eq!(call.fd_write(fd, u32::MAX, 2, out), Err(Errno::Fault));
     assert_eq!(call.fd_write(fd, iovecs, 1025, out), Err(Errno::Inval), "too many");
@@ -307,6 +310,7 @@ fn closing_and_renumbering() {
     assert_eq!(call.fd_renumber(a, b), Err(Errno::BadF));
     assert_eq!(call.fd_renumber(b, a), Err(Errno::BadF));
     call.fd_renumber(a, a).unwrap();
+    assert_eq!(open(&process), b, "renumbering frees a number");
     call.fd_renumber(a, 1).unwrap();
     assert_eq!(process.read(1, 9).unwrap(), b"");
     call.fd_close(3).unwrap();

@@ -73,7 +73,7 @@ fn opening_writing_and_closing() {
 
 #[test]
 fn a_shared_position_gives_each_byte_to_one_reader() {
-    let contents: Vec<u8> = (0..80_000u32).flat_map(u32::to_le_bytes).collect();
+    let contents: Vec<u8> = (0..2_000_000u32).flat_map(u32::to_le_bytes).collect();
     let (_outer, process) =
         in_directory(true, Resolver::Kernel, |path| std::fs::write(path.join("file"), &contents).unwrap());
     let fd = process.open("file").unwrap();

@@ -88,6 +88,15 @@ fn a_read_waits_for_bytes_and_takes_what_is_there() {
 }
 
 #[test]
+fn a_read_that_found_a_whole_buffer_does_not_wait_for_more() {
+    let (reader, writer) = pipe();
+    // As much as the pipe holds, and as a bounce buffer does.
+    send(&writer, &[7; 65_536]);
+    let process = Process::new(WasiCtx::builder().stdin(Stream::Descriptor(reader)));
+    assert_eq!(in_time(|| process.read(0, 100_000)).unwrap(), [7; 65_536]);
+}
+
+#[test]
 fn a_nonblocking_read_does_not_wait() {
     let (reader, writer) = pipe();
     let process = Process::new(WasiCtx::builder().stdin(Stream::Descriptor(reader)));
@@ -130,6 +139,13 @@ fn a_nonblocking_write_tells_how_much_fitted() {
     let fitted = in_time(|| process.write(1, &[0; 100_000])).unwrap();
     assert!((4096..100_000).contains(&fitted), "{fitted}");
     assert_eq!(in_time(|| process.write(1, &[0; 100_000])), Err(Errno::Again));
+
+    let (_reader, writer) = pipe();
+    send(&writer, &[0; 32_768]);
+    let process = Process::new(WasiCtx::builder().stdout(Stream::Descriptor(writer)));
+    process.call().fd_fdstat_set_flags(1, fdflags::NONBLOCK.into()).unwrap();
+    // Ready, but not for all: a write of it at once would wait in the host, where nothing could end it.
+    assert_eq!(in_time(|| process.write(1, &[0; 60_000])).unwrap(), 32_768);
 }
 
 #[test]
