@@ -176,7 +176,11 @@ impl Process {
         let inside = threads.iter().filter(|thread| thread.is_inside());
         let straggler = |thread: &Arc<GuestThread>| Straggler { thread: thread.id(), frame: thread.sample().ask() };
         // Some may have arrived while they were asked.
-        inside.map(|thread| (thread, straggler(thread))).filter(|(thread, _)| thread.is_inside()).map(|(_, s)| s).collect()
+        inside
+            .map(|thread| (thread, straggler(thread)))
+            .filter(|(thread, _)| thread.is_inside())
+            .map(|(_, s)| s)
+            .collect()
     }
 
     /// Calls each thread to its next poll; answers whether none is inside any more.
