@@ -105,8 +105,8 @@ pub fn translate_watched(
     }
 
     let checked = if config.verify || cfg!(debug_assertions) {
-        let boundary = glue.iter().filter(|func| config.guard != GuardMode::Off && polls_at_boundary(func));
-        boundary.map(spinwise_guard::check_boundary).collect::<Result<(), _>>().map_err(Error::Boundary)?;
+        let mut boundary = glue.iter().filter(|func| config.guard != GuardMode::Off && polls_at_boundary(func));
+        boundary.try_for_each(spinwise_guard::check_boundary).map_err(Error::Boundary)?;
         Some(spinwise_guard::check(&module, &functions, config.guard).map_err(Error::Guard)?)
     } else {
         None
