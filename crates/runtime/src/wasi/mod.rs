@@ -23,6 +23,8 @@
 //! Sandbox: a path never leads out of the directory it starts from (`resolve`); `perm` is the answer to an absolute
 //! path, a `..` or a symbolic link that would. Through a read-only preopen nothing changes: such calls answer `rofs`.
 //!
+//! Host: Linux. A named pipe is opened without waiting for its other end: for writing, `nxio` while nobody reads.
+//!
 //! Waiting: a call that may block (reads and writes of pipes, terminals and sockets, `poll_oneoff`) waits in
 //! `Guest::wait`, which the end of the process ends; it holds no lock meanwhile.
 
