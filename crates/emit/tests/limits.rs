@@ -1,5 +1,6 @@
 //! Nothing that a module can hold makes the code generator crash or take for ever: hostile shapes compile on a small
 //! stack, or are refused with the function's name.
+#![expect(clippy::print_stdout, reason = "sizes and times are worth seeing")]
 
 mod common;
 
