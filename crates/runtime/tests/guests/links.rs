@@ -155,14 +155,14 @@ fn bulk_operations_do_what_they_say() {
             (data.drop $d)
             (memory.fill (i32.const 100) (i32.const 0x1aa) (i32.const 5))
             (memory.copy (i32.const 2) (i32.const 0) (i32.const 8))
-            ;; Overlapping and longer than a chunk, both ways.
+            ;; Overlapping and longer than a chunk (2^20 bytes), both ways.
             (memory.copy (i32.const 1) (i32.const 0) (i32.const 2500000))
             (memory.copy (i32.const 0) (i32.const 1) (i32.const 2500000)))
         (func (export "init") (memory.init $d (i32.const 0) (i32.const 0) (i32.const 1))))"#;
     let mut store = store();
     let instance = instantiate(&mut store, text, &[]).expect("an instance");
     let memory = instance.memory().expect("a memory").clone();
-    memory.write(1_000_000, b"middle").expect("inside");
+    memory.write(1_048_573, b"across").expect("inside");
     memory.write(2_400_000, b"end").expect("inside");
     instance.call(&mut store, "run", &[]).expect("no trap");
     let read = |at, length| {
@@ -172,7 +172,7 @@ fn bulk_operations_do_what_they_say() {
     };
     assert_eq!(read(0, 10), b"2323456789");
     assert_eq!(read(99, 7), [0, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0]);
-    assert_eq!((read(1_000_000, 6), read(2_400_000, 3)), (b"middle".to_vec(), b"end".to_vec()));
+    assert_eq!((read(1_048_573, 6), read(2_400_000, 3)), (b"across".to_vec(), b"end".to_vec()));
     let error = instance.call(&mut store, "init", &[]).expect_err("dropped");
     assert_eq!(error.trap().map(|trap| trap.code), Some(TrapCode::MemoryOutOfBounds));
 }
