@@ -7,6 +7,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, Function, InstBuilder, InstructionData, MemFlagsData, Opcode, types};
 use cranelift_codegen::isa::CallConv;
 use spinwise_guard::{Mode, check_boundary, insert_boundary_poll};
+use spinwise_model::index::FuncIndex;
 use spinwise_model::symbol::SITE_BOUNDARY;
 use support::{Program, find, only_guard};
 
@@ -78,6 +79,28 @@ fn an_entry_poll_that_is_gone() {
     let violations = program.guarded(&plan).violations(Mode::Spin);
     let expected = "function 0: a cycle that does not poll calls function 1, which reads atomically before it polls";
     assert_eq!(violations, [expected]);
+}
+
+#[test]
+fn an_entry_poll_that_only_references_need() {
+    let mut program = Program::new(0, &[TRY]);
+    assert_eq!(program.accept(Mode::Spin).1, "0:\n");
+    program.module.address_taken = vec![FuncIndex(0)];
+    assert_eq!(program.accept(Mode::Spin).1, "0: reads-atomically\n");
+    let expected = "function 0: it can be called by reference and reads atomically before it polls";
+    assert_eq!(program.violations(Mode::Spin), [expected]);
+}
+
+#[test]
+fn a_recursion_that_does_not_poll() {
+    let recursive = "
+ENTRY
+    v3 = ATOMIC v2
+    v4 = call fn0(v0, v3)
+    return v4";
+    let program = Program::new(0, &[recursive]);
+    program.accept(Mode::Spin);
+    assert_eq!(program.violations(Mode::Spin), ["function 0: a recursion reads atomically and does not poll"]);
 }
 
 #[test]
