@@ -7,7 +7,7 @@
 //! | section | contents |
 //! |---|---|
 //! | `.text` | code |
-//! | `.spw.traps` | [`trap_table`], by symbol `PREFIX_Ttraps` |
+//! | `.spw.traps` | where code may trap (see `trap_table`), by symbol `PREFIX_Ttraps` |
 //! | `.spw.guards` | given by the caller, by symbol `PREFIX_Tguards` |
 //! | `.spw.meta` | given by the caller, by symbol `PREFIX_Tmetadata` |
 //!

@@ -4,8 +4,14 @@
 
 mod common;
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use common::{load, module, no_builtins};
 use spinwise_emit::{OptLevel, Target};
+
+/// Whether the loop goes on at a counter.
+type Condition = fn(i64) -> bool;
 
 /// A countdown from `v1` that leaves the loop in its middle where `condition` of the counter `v3` fails, and counts
 /// turns in `v4`. `definition` defines `v5` of `v3`; the loop goes on while `v5` is not 0.
@@ -32,7 +38,20 @@ fn text(definition: &str) -> String {
 
 #[test]
 fn conditions_are_turned_without_changing_their_meaning() {
-    let conditions: [(&str, fn(i64) -> bool); 8] = [
+    let (done, finished) = std::sync::mpsc::channel();
+    let runs = std::thread::spawn(move || {
+        run_all_conditions();
+        let _ = done.send(());
+    });
+    // A loop that goes on under the wrong condition may never end.
+    if finished.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+        panic!("a loop does not end");
+    }
+    runs.join().expect("every condition holds");
+}
+
+fn run_all_conditions() {
+    let conditions: [(&str, Condition); 8] = [
         ("v50 = iconst.i64 3\n v5 = icmp sgt v3, v50", |counter| counter > 3),
         ("v50 = iconst.i64 3\n v5 = icmp ne v3, v50", |counter| counter != 3),
         ("v50 = iconst.i64 3\n v51 = icmp ugt v3, v50\n v5 = uextend.i32 v51", |counter| counter.cast_unsigned() > 3),
@@ -57,11 +76,11 @@ fn conditions_are_turned_without_changing_their_meaning() {
             // SAFETY: the function was compiled with exactly this signature and convention.
             let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*const i64, i64) -> i64>(code) };
             for start in 0..8 {
-                let turns = (0..=start).rev().take_while(|counter| goes_on(*counter)).count();
-                if turns > start as usize && goes_on(-1) {
+                let turns = (0..=start).rev().take_while(|counter| goes_on(*counter)).fold(0_i64, |turns, _| turns + 1);
+                if turns > start && goes_on(-1) {
                     continue; // would not end soon
                 }
-                assert_eq!(run(&raw const step, start), turns as i64, "{definition} from {start} at {opt:?}");
+                assert_eq!(run(&raw const step, start), turns, "{definition} from {start} at {opt:?}");
             }
         }
     }
