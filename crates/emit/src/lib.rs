@@ -1,9 +1,9 @@
 //! Guarded CLIF to in-memory code or a relocatable object, from one path.
 //!
 //! This crate must not know how code is lifted, analysed, guarded or run: it gets CLIF functions named by the
-//! namespaces of [`spinwise_model::symbol`] and gives machine code. In the order data moves: [`isa`] describes the
-//! machine, [`inline`] copies small callees, [`compile`] makes machine code, and then either [`jit`] places it in this
-//! process or [`object`] writes it to a file; [`asm`] and [`perf`] show it to people.
+//! namespaces of [`spinwise_model::symbol`] and gives machine code. In the order data moves: [`mod@isa`] describes the
+//! machine, [`mod@inline`] copies small callees, [`mod@compile`] makes machine code, and then either [`jit`] places it in this
+//! process or [`mod@object`] writes it to a file; [`asm`] and [`perf`] show it to people.
 
 pub mod asm;
 pub mod compile;
