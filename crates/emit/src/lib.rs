@@ -2,8 +2,8 @@
 //!
 //! This crate must not know how code is lifted, analysed, guarded or run: it gets CLIF functions named by the
 //! namespaces of [`spinwise_model::symbol`] and gives machine code. In the order data moves: [`mod@isa`] describes the
-//! machine, [`mod@inline`] copies small callees, [`mod@compile`] makes machine code, and then either [`jit`] places it in this
-//! process or [`mod@object`] writes it to a file; [`asm`] and [`perf`] show it to people.
+//! machine, [`mod@inline`] copies small callees, [`mod@compile`] makes machine code, and then either [`jit`] places it
+//! in this process or [`mod@object`] writes it to a file; [`asm`] and [`perf`] show it to people.
 
 pub mod asm;
 pub mod compile;
