@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use spinwise_model::index::FuncIndex;
-use spinwise_model::module::Module;
+use spinwise_model::module::{Module, printable};
 
 use crate::plan::{FunctionPlan, LoopPlan, Plan, Totals};
 
@@ -62,7 +62,7 @@ fn loop_json(natural: &LoopPlan) -> Value {
 /// The plan for people: functions that have loops or poll on entry, then the totals.
 #[must_use]
 pub fn explain_text(module: &Module, plan: &Plan, inlined: &[(FuncIndex, FuncIndex)]) -> String {
-    let names = module.func_names();
+    let names: Vec<_> = module.func_names().iter().map(|name| printable(name).into_owned()).collect();
     let callers = callers(inlined);
     let mut text = String::new();
     for function in &plan.functions {
@@ -107,7 +107,7 @@ fn write_function(text: &mut String, function: &FunctionPlan, names: &[String], 
         }
         if let Some(watch) = natural.watch {
             let relation = watch.exit_when.name();
-            write!(text, "; waits until a {}-bit word at offset {} is {relation}", watch.width, watch.offset)?;
+            write!(text, "; waits until the {}-bit word at offset {} is {relation}", watch.width, watch.offset)?;
         }
         writeln!(text)?;
     }

@@ -62,7 +62,7 @@ fn text_tells_people_the_same() {
     let text = explain_text(&program.module, &plan, &[(FuncIndex(3), FuncIndex(1))]);
     let expected = "\
 bare_spin (function 1)
-  loop at 0x3d: guarded every 16384 turns (weight 16); 2 values, 1 atomic read; waits until a 32-bit word at offset 0 is ne
+  loop at 0x3d: guarded every 16384 turns (weight 16); 2 values, 1 atomic read; waits until the 32-bit word at offset 0 is ne
 func[2] (function 2)
   loop at 0x52: calls; 2 values, 1 atomic read, 1 call
 func[3] (function 3): polls on entry, called-in-spin-loop (weight 16); also inlined into bare_spin

@@ -1,5 +1,6 @@
 //! What a WebAssembly module declares, without its code: plain tables, read by every stage and by the runtime.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -51,6 +52,16 @@ pub struct Module {
     pub written_tables: BTreeSet<TableIndex>,
     /// Each indirect call of the code, by the byte offset of its operator: the table and type it names.
     pub indirect_calls: BTreeMap<u32, (TableIndex, TypeIndex)>,
+}
+
+/// A name of a module as it can be shown on a terminal or in a log: one line, control characters escaped.
+#[must_use]
+pub fn printable(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return Cow::Borrowed(name);
+    }
+    let show = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(name.chars().map(show).collect())
 }
 
 /// One import.
@@ -255,5 +266,16 @@ impl Module {
     #[must_use]
     pub fn data_segment(&self, index: DataIndex) -> &DataSegment {
         &self.data[index.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_stay_on_their_line() {
+        assert_eq!(printable("plain ünï"), "plain ünï");
+        assert_eq!(printable("a\n\u{1b}[2J"), "a\\n\\u{1b}[2J");
     }
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use spinwise_model::module::printable;
 use spinwise_model::trap::TrapCode;
 
 /// What ended a call.
@@ -92,6 +93,7 @@ pub enum LinkErrorKind {
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { module, field, kind } = self;
+        let (module, field) = (printable(module), printable(field));
         match kind {
             LinkErrorKind::Unknown => write!(f, "unknown import: {module}.{field}"),
             LinkErrorKind::Incompatible(why) => write!(f, "incompatible import type: {module}.{field}: {why}"),
@@ -141,7 +143,7 @@ impl fmt::Display for Trap {
 
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.function)?;
+        f.write_str(&printable(&self.function))?;
         match self.wasm_offset {
             Some(offset) => write!(f, " (wasm offset 0x{offset:x})"),
             None => Ok(()),

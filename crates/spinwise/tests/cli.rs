@@ -105,6 +105,19 @@ fn bad_modules_exit_65() {
 }
 
 #[test]
+fn hostile_names_do_not_reach_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("names.wat");
+    let module = r#"(module (memory 1 1 shared) (func $f (@name "a\n\1b[2J") (export "f")
+        (loop (br_if 0 (i32.eqz (i32.atomic.load (i32.const 0)))) unreachable)))"#;
+    fs::write(&path, module).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let shown = succeeds(&["explain", path]);
+    assert!(shown.starts_with(r"a\n\u{1b}[2J (function 0)"), "{shown}");
+    fails(&["run", "--timeout", "50ms", path, "--invoke", "f"], 124, &[r"interrupted: a\n\u{1b}[2J (wasm"]);
+}
+
+#[test]
 fn errors_are_one_line() {
     let output = run(&["explain", "fixtures/reject/malformed_text.wat"]);
     assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
@@ -132,6 +145,8 @@ fn missing_inputs_exit_66_and_wrong_flags_2() {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
     }
+    let output = finish(spinwise().args(["run", TRAPS]).env("SPINWISE_PERF_MAP", "maybe"));
+    assert_eq!(output.status.code(), Some(2));
     let output = finish(spinwise().args(["run", TRAPS]).env("SPINWISE_WAIT_POLICY", "nonsense"));
     assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);

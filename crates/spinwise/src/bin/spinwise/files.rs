@@ -32,8 +32,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Writes an output: beside its place first, then renamed into it, so that no reader and no failure sees half a file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let result = if is_stream(path) { write_stream(bytes) } else { replace(path, bytes) };
-    result.map_err(|error| Failure::new(IO, format!("cannot write {}: {error}", path.display())))
+    let (result, name) = if is_stream(path) {
+        (write_stream(bytes), "standard output".into())
+    } else {
+        (replace(path, bytes), path.to_string_lossy())
+    };
+    result.map_err(|error| Failure::new(IO, format!("cannot write {name}: {error}")))
 }
 
 fn write_stream(bytes: &[u8]) -> io::Result<()> {
@@ -55,7 +59,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
+    // The message names the output; the temporary file beside it is nobody's business.
+    let mut file = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
     file.write_all(bytes)?;
     file.persist(path).map_err(|e| e.error)?;
     Ok(())

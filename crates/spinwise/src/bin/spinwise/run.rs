@@ -26,7 +26,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let progress = Progress::new();
     let program = spinwise::program_with_progress(&wasm, &config, &|done, all| progress.update(done, all))?;
     drop((progress, wasm));
-    if std::env::var_os("SPINWISE_PERF_MAP").is_some_and(|value| value == "1") {
+    if perf_map_asked()? {
         spinwise::perf_map(&program)
             .map_err(|error| Failure::new(IO, format!("cannot write the perf map: {error}")))?;
     }
@@ -71,6 +71,16 @@ fn execute(process: &Process, program: &Arc<Program>, imports: &[Extern], args: 
     files::write("-".as_ref(), text.as_bytes())
 }
 
+/// Whether the environment asks for a perf map.
+fn perf_map_asked() -> Result<bool, Failure> {
+    match std::env::var_os("SPINWISE_PERF_MAP") {
+        None => Ok(false),
+        Some(value) if value == "1" => Ok(true),
+        Some(value) if value == "0" => Ok(false),
+        Some(value) => Err(Failure::new(USAGE, format!("SPINWISE_PERF_MAP={}: it may be 0 or 1", value.display()))),
+    }
+}
+
 /// The arguments of `--invoke`, one a parameter.
 fn arguments(program: &Program, name: &str, args: &[OsString]) -> Result<Vec<Val>, Failure> {
     let module = &program.module;
@@ -79,7 +89,8 @@ fn arguments(program: &Program, name: &str, args: &[OsString]) -> Result<Vec<Val
     };
     let params = &module.func_type(func).params;
     if params.len() != args.len() {
-        let message = format!("`{name}` takes {} arguments, {} given", params.len(), args.len());
+        let plural = if params.len() == 1 { "" } else { "s" };
+        let message = format!("`{name}` takes {} argument{plural}, {} given", params.len(), args.len());
         return Err(Failure::new(USAGE, message));
     }
     let parse = |(arg, ty): (&OsString, _)| values::parse(&arg.to_string_lossy(), ty);
