@@ -22,6 +22,7 @@ use target_lexicon::Architecture;
 
 use crate::crowd;
 use crate::error::Error;
+use crate::nesting;
 use crate::orient;
 
 /// The wasm offset of code that comes from no wasm operator.
@@ -102,16 +103,24 @@ pub fn compile(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Compiled>, Error> {
     let done = AtomicUsize::new(0);
-    let linear = OnceLock::new();
+    let (linear, plain) = (OnceLock::new(), OnceLock::new());
     let results: Vec<_> = inputs
         .into_par_iter()
         .with_max_len(1)
         .map_init(Context::new, |context, input| {
-            let result = if crowd::is_crowded(&input.func) {
-                let linear = linear.get_or_init(|| crowd::with_linear_allocation(isa));
-                linear.as_ref().map_err(Error::clone).and_then(|linear| compile_one(&**linear, context, input))
+            // Two ways for a hostile function to keep the code generator busy for minutes, and what each is spared.
+            let spared = if crowd::is_crowded(&input.func) {
+                Some(linear.get_or_init(|| crowd::with_linear_allocation(isa)))
+            } else if nesting::is_deep(&input.func) {
+                Some(plain.get_or_init(|| crowd::with_setting(isa, "opt_level", "none")))
             } else {
-                compile_one(isa, context, input)
+                None
+            };
+            let result = match spared {
+                None => compile_one(isa, context, input),
+                Some(other) => {
+                    other.as_ref().map_err(Error::clone).and_then(|other| compile_one(&**other, context, input))
+                }
             };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             result

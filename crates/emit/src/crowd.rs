@@ -51,12 +51,17 @@ fn life_times(func: &Function) -> u64 {
 
 /// The same target, with the linear allocator.
 pub(crate) fn with_linear_allocation(isa: &dyn TargetIsa) -> Result<OwnedTargetIsa, Error> {
+    with_setting(isa, "regalloc_algorithm", "single_pass")
+}
+
+/// The same target, with one of Cranelift's shared settings changed.
+pub(crate) fn with_setting(isa: &dyn TargetIsa, name: &str, value: &str) -> Result<OwnedTargetIsa, Error> {
     let failed = |reason: String| Error::Target { triple: isa.triple().to_string(), reason };
     let mut flags = settings::builder();
     for flag in isa.flags().iter() {
         flags.set(flag.name, &flag.value_string()).map_err(|error| failed(error.to_string()))?;
     }
-    flags.set("regalloc_algorithm", "single_pass").map_err(|error| failed(error.to_string()))?;
+    flags.set(name, value).map_err(|error| failed(error.to_string()))?;
     let mut builder = isa::lookup(isa.triple().clone()).map_err(|error| failed(error.to_string()))?;
     for flag in isa.isa_flags() {
         builder.set(flag.name, &flag.value_string()).map_err(|error| failed(error.to_string()))?;

@@ -14,6 +14,7 @@ pub mod isa;
 pub mod jit;
 mod link;
 pub mod mangle;
+mod nesting;
 pub mod object;
 mod orient;
 pub mod perf;

@@ -51,7 +51,7 @@ fn many_small_loops() {
 
 #[test]
 fn deeply_nested_loops() {
-    let depth = 1_000;
+    let depth = 10_000;
     let mut text = "function u0:0(i64, i32) tail {\nblock0(v0: i64, v1: i32):\n jump block1\n".to_owned();
     for index in 1..=depth {
         let _ = writeln!(text, "block{index}:\n jump block{}", index + 1);
@@ -61,7 +61,7 @@ fn deeply_nested_loops() {
             writeln!(text, "block{}:\n brif v1, block{}, block{}", depth + index, depth + 1 - index, depth + index + 1);
     }
     let _ = write!(text, "block{}:\n return\n}}", 2 * depth + 1);
-    survives("loops nested 1,000 deep", &text);
+    survives("loops nested 10,000 deep", &text);
 }
 
 #[test]
