@@ -5,9 +5,8 @@ use std::fs;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use spinwise::module::Entity;
 use spinwise::wasi::WasiCtx;
-use spinwise::{Config, Extern, Instance, Memory, Options, Process, Program, RunError, Store, TrapCode};
+use spinwise::{Config, Instance, Options, Process, Program, RunError, Store, TrapCode};
 use tests::within;
 
 /// Kind, code, and the function that the report must name first.
@@ -44,13 +43,7 @@ fn program() -> Arc<Program> {
 fn run(args: &[&str]) -> Result<i32, RunError> {
     let program = program();
     let wasi = WasiCtx::builder().arg("traps").args(args.iter().copied()).build().expect("a context");
-    let mut imports = spinwise::wasi_imports(Arc::new(wasi));
-    for import in &program.module.imports {
-        if let Entity::Memory(index) = import.entity {
-            let memory = Memory::new(program.module.memories[index.index()]).expect("a memory");
-            imports.define(&import.module, &import.field, Extern::Memory(memory));
-        }
-    }
+    let imports = spinwise::wasi_imports(&Arc::new(wasi), &program.module)?;
     let imports = imports.resolve(&program.module)?;
     let process = Process::new(&Options::default())?;
     let mut store = Store::new(&process)?;

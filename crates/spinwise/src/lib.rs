@@ -43,15 +43,23 @@ pub use spinwise_runtime::{
 };
 pub use spinwise_team::{Overrides as WaitOverrides, Policy as WaitPolicy};
 
-/// What a threaded WASI command imports, its memory excepted: WASI preview 1 and `wasi.thread-spawn`.
-#[must_use]
-pub fn wasi_imports(context: Arc<wasi::WasiCtx>) -> Imports {
+/// What a threaded WASI command imports: WASI preview 1, `wasi.thread-spawn`, and a new memory wherever it asks for one.
+///
+/// # Errors
+/// If a memory cannot be had.
+pub fn wasi_imports(context: &Arc<wasi::WasiCtx>, module: &module::Module) -> Result<Imports, RunError> {
     let mut imports = Imports::new();
-    for (name, func) in wasi::imports(&context) {
+    for (name, func) in wasi::imports(context) {
         imports.define("wasi_snapshot_preview1", name, Extern::Func(func));
     }
     imports.define("wasi", "thread-spawn", Extern::Func(spinwise_runtime::thread_spawn()));
-    imports
+    for import in &module.imports {
+        if let module::Entity::Memory(index) = import.entity {
+            let memory = Memory::new(module.memories[index.index()])?;
+            imports.define(&import.module, &import.field, Extern::Memory(memory));
+        }
+    }
+    Ok(imports)
 }
 
 /// Translates a module and places its code in memory, ready to be instantiated by any number of threads.

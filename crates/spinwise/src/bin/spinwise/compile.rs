@@ -3,14 +3,13 @@
 use crate::args::{CompileArgs, Emit};
 use crate::exit::Failure;
 use crate::progress::Progress;
-use crate::settings;
-use crate::{files, settings::Cpu};
+use crate::{files, settings};
 
 /// Runs the command.
 pub(crate) fn compile(args: &CompileArgs) -> Result<(), Failure> {
     let mut config = settings::config(&args.translation);
     config.target.clone_from(&args.target);
-    config.cpu = Cpu::from(args.cpu).0;
+    config.cpu = settings::cpu(args.cpu);
     let wasm = settings::module(&args.input)?;
     let progress = Progress::new();
     let bytes = settings::with_jobs(&config, || match args.emit {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use spinwise::module::Entity;
 use spinwise::wasi::WasiCtx;
-use spinwise::{Extern, Instance, Memory, Options, Process, Program, RunError, Store, Val};
+use spinwise::{Extern, Instance, Options, Process, Program, RunError, Store, Val};
 
 use crate::args::{RunArgs, WaitPolicy};
 use crate::exit::{BAD_MODULE, Failure, INTERRUPTED, IO, NO_INPUT, TIMEOUT, TRAP, USAGE, say};
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
 
     let options = Options { wait: wait_policy(args.wait_policy), ..Options::default() };
     let process = Process::new(&options).map_err(|error| Failure::new(USAGE, error))?;
-    let imports = imports(&program, wasi)?;
+    let imports = spinwise::wasi_imports(&wasi, &program.module).map_err(failure)?;
+    let imports = imports.resolve(&program.module).map_err(failure)?;
     let watch = Watch::start(&process, args.timeout)?;
     let outcome = execute(&process, &program, &imports, args);
     watch.finish(&process, outcome)
@@ -131,18 +132,6 @@ fn wait_policy(policy: Option<WaitPolicy>) -> spinwise::WaitOverrides {
         WaitPolicy::Hybrid => spinwise::WaitPolicy::Hybrid,
     });
     spinwise::WaitOverrides { policy, ..spinwise::WaitOverrides::default() }
-}
-
-/// What the module imports: WASI, thread-spawn, and a memory of its own wherever it asks for one.
-fn imports(program: &Program, wasi: Arc<WasiCtx>) -> Result<Vec<Extern>, Failure> {
-    let mut imports = spinwise::wasi_imports(wasi);
-    for import in &program.module.imports {
-        if let Entity::Memory(index) = import.entity {
-            let memory = Memory::new(program.module.memories[index.index()]).map_err(failure)?;
-            imports.define(&import.module, &import.field, Extern::Memory(memory));
-        }
-    }
-    imports.resolve(&program.module).map_err(failure)
 }
 
 /// How an error of a run ends the command.

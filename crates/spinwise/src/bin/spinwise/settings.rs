@@ -2,22 +2,17 @@
 
 use std::path::Path;
 
-use spinwise::config::{self, Config, GuardMode, OptLevel};
+use spinwise::config::{Config, Cpu, GuardMode, OptLevel};
 
 use crate::args::{CpuArg, Guard, Opt, TranslationArgs};
 use crate::exit::Failure;
 use crate::files;
 
-/// A resolved CPU level.
-#[derive(Debug)]
-pub(crate) struct Cpu(pub(crate) config::Cpu);
-
-impl From<CpuArg> for Cpu {
-    fn from(arg: CpuArg) -> Self {
-        Self(match arg {
-            CpuArg::Baseline => config::Cpu::Baseline,
-            CpuArg::Native => config::Cpu::Native,
-        })
+/// The CPU level that a flag asks for.
+pub(crate) fn cpu(arg: CpuArg) -> Cpu {
+    match arg {
+        CpuArg::Baseline => Cpu::Baseline,
+        CpuArg::Native => Cpu::Native,
     }
 }
 
