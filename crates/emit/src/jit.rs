@@ -133,8 +133,8 @@ fn image(
 /// Gives glue to every type index whose type equals one that has it.
 fn for_equal_types(module: &Module, compiled: &BTreeMap<TypeIndex, usize>) -> BTreeMap<TypeIndex, usize> {
     let by_type: BTreeMap<_, _> =
-        compiled.iter().filter_map(|(index, address)| Some((module.types.get(index.index())?, *address))).collect();
-    (0u32..).map(TypeIndex).zip(&module.types).filter_map(|(index, ty)| Some((index, *by_type.get(ty)?))).collect()
+        module.types.functions().filter_map(|(index, ty)| Some((ty, *compiled.get(&index)?))).collect();
+    module.types.functions().filter_map(|(index, ty)| Some((index, *by_type.get(ty)?))).collect()
 }
 
 /// Executable memory, owned by the linker while it works and by the image from then on.

@@ -234,7 +234,7 @@ fn byte_shuffles_work_with_and_without_an_instruction_for_them() {
 fn glue_serves_every_equal_type() {
     let mut module = module(0, 1);
     let other = FuncType { params: vec![ValType::I32], results: Vec::new() };
-    module.types = vec![FuncType::default(), other, FuncType::default()];
+    module.types = [FuncType::default(), other, FuncType::default()].into_iter().collect();
     let text = entry()
         + "function u4:0(i64) tail {
         block0(v0: i64):

@@ -7,9 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spinwise_model::index::TableIndex;
-use spinwise_model::module::{ConstOp, ElementMode, Entity, Module};
-use spinwise_model::types::FuncType;
+use spinwise_model::index::{TableIndex, TypeIndex};
+use spinwise_model::module::{ConstOp, Entity, Module};
 
 /// A larger set of callees counts as unknown: polls are never spread over a program for one call.
 const MAX_CALLEES: usize = 8;
@@ -19,27 +18,26 @@ const MAX_CALLEES: usize = 8;
 pub(crate) struct Callees<'m> {
     module: &'m Module,
     /// For each table its functions by type, if it is closed.
-    closed: Vec<Option<ByType<'m>>>,
+    closed: Vec<Option<ByType>>,
 }
 
-type ByType<'m> = BTreeMap<&'m FuncType, BTreeSet<u32>>;
+/// Functions by the canonical number of their type.
+type ByType = BTreeMap<TypeIndex, BTreeSet<u32>>;
 
 impl<'m> Callees<'m> {
     pub(crate) fn new(module: &'m Module) -> Self {
         let tables = (0u32..).zip(&module.tables).map(|(index, _)| TableIndex(index));
         let mut closed: Vec<_> = tables.map(|table| (!is_open(module, table)).then(ByType::new)).collect();
-        for segment in &module.elements {
-            let ElementMode::Active { table, .. } = segment.mode else { continue };
-            for item in &segment.items {
-                let functions = &mut closed[table.index()];
-                match (item.as_slice(), functions.as_mut()) {
-                    ([ConstOp::RefNull], _) | (_, None) => {}
-                    ([ConstOp::RefFunc(func)], Some(by_type)) => {
-                        by_type.entry(module.func_type(*func)).or_default().insert(func.0);
-                    }
-                    // An imported global may hold any function.
-                    _ => *functions = None,
+        for (table, item) in module.initial_elements() {
+            let functions = &mut closed[table.index()];
+            match (item.as_slice(), functions.as_mut()) {
+                ([ConstOp::RefNull], _) | (_, None) => {}
+                ([ConstOp::RefFunc(func)], Some(by_type)) => {
+                    let ty = module.types.canonical(module.functions[func.index()].ty);
+                    by_type.entry(ty).or_default().insert(func.0);
                 }
+                // An imported global may hold any function.
+                _ => *functions = None,
             }
         }
         Self { module, closed }
@@ -49,8 +47,17 @@ impl<'m> Callees<'m> {
     pub(crate) fn at(&self, offset: u32) -> Option<Vec<u32>> {
         let (table, ty) = self.module.indirect_calls.get(&offset)?;
         let by_type = self.closed[table.index()].as_ref()?;
-        let functions = by_type.get(&self.module.types[ty.index()]).into_iter().flatten();
-        (functions.clone().count() <= MAX_CALLEES).then(|| functions.copied().collect())
+        let types = &self.module.types;
+        let found: Vec<u32> = if types[*ty].is_final {
+            by_type.get(&types.canonical(*ty)).into_iter().flatten().take(MAX_CALLEES + 1).copied().collect()
+        } else {
+            let fitting = by_type.iter().filter(|(found, _)| types.is_subtype(**found, *ty));
+            let mut all: Vec<u32> =
+                fitting.flat_map(|(_, functions)| functions).take(MAX_CALLEES + 1).copied().collect();
+            all.sort_unstable();
+            all
+        };
+        (found.len() <= MAX_CALLEES).then_some(found)
     }
 }
 
@@ -63,8 +70,8 @@ fn is_open(module: &Module, table: TableIndex) -> bool {
 #[cfg(test)]
 mod tests {
     use spinwise_model::index::{FuncIndex, TypeIndex};
-    use spinwise_model::module::{ElementSegment, Export, Function};
-    use spinwise_model::types::{TableType, ValType};
+    use spinwise_model::module::{ElementMode, ElementSegment, Export, Function};
+    use spinwise_model::types::{FuncType, RefType, TableType, ValType};
 
     use super::*;
 
@@ -76,9 +83,9 @@ mod tests {
         let items = (0..10).map(|i| vec![ConstOp::RefFunc(FuncIndex(i))]).chain([vec![ConstOp::RefNull]]).collect();
         let mode = ElementMode::Active { table: TableIndex(0), offset: vec![ConstOp::I32(0)] };
         Module {
-            types: vec![FuncType::default(), FuncType::default(), result],
+            types: [FuncType::default(), FuncType::default(), result].into_iter().collect(),
             functions,
-            tables: vec![TableType { element: ValType::FuncRef, min: 10, max: None }],
+            tables: vec![TableType { element: RefType::FUNC, min: 10, max: None }],
             elements: vec![ElementSegment { mode, items }],
             indirect_calls: BTreeMap::from([(7, (TableIndex(0), TypeIndex(1)))]),
             ..Module::default()

@@ -13,7 +13,7 @@ use spinwise_model::types::{FuncType, ValType};
 pub(crate) const fn clif_type(ty: ValType) -> Type {
     match ty {
         ValType::I32 => types::I32,
-        ValType::I64 | ValType::FuncRef | ValType::ExternRef => types::I64,
+        ValType::I64 | ValType::Ref(_) => types::I64,
         ValType::F32 => types::F32,
         ValType::F64 => types::F64,
         ValType::V128 => types::I8X16,

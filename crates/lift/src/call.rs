@@ -60,7 +60,7 @@ fn call_indirect(cx: &mut FuncCx<'_, '_>, table: TableIndex, ty: TypeIndex) {
 
 /// Pops the arguments of a callee and puts its context before them.
 fn arguments(cx: &mut FuncCx<'_, '_>, ty: TypeIndex, vmctx: Value) -> Vec<Value> {
-    let count = cx.module.types[ty.index()].params.len();
+    let count = cx.module.types.func(ty).params.len();
     cx.charge(count);
     let mut args = cx.pop_many(count);
     args.insert(0, vmctx);

@@ -66,7 +66,7 @@ impl Signature {
     fn params(self, module: &Module) -> &[ValType] {
         match self {
             Self::Empty | Self::Result(_) => &[],
-            Self::Type(index) => &module.types[index.index()].params,
+            Self::Type(index) => &module.types.func(index).params,
         }
     }
 
@@ -74,7 +74,7 @@ impl Signature {
         match self {
             Self::Empty => &[],
             Self::Result(ty) => std::slice::from_ref(ty),
-            Self::Type(index) => &module.types[index.index()].results,
+            Self::Type(index) => &module.types.func(*index).results,
         }
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn lift_body(
 
     let ty = module.functions[index.index()].ty;
     let name = UserFuncName::user(NS_FUNC, index.0);
-    let mut function = Function::with_name_signature(name, guest_signature(&module.types[ty.index()]));
+    let mut function = Function::with_name_signature(name, guest_signature(module.types.func(ty)));
     // Given back only in the end: a builder that is dropped half-way leaves it unusable.
     let mut builder = std::mem::take(&mut scratch.builder);
     let mut b = FunctionBuilder::new(&mut function, &mut builder);
@@ -217,7 +217,7 @@ impl FuncCx<'_, '_> {
     /// The guest signature of a type.
     pub(crate) fn signature(&mut self, ty: TypeIndex) -> SigRef {
         let (b, module) = (&mut self.b, self.module);
-        *self.signatures.entry(ty).or_insert_with(|| b.import_signature(guest_signature(&module.types[ty.index()])))
+        *self.signatures.entry(ty).or_insert_with(|| b.import_signature(guest_signature(module.types.func(ty))))
     }
 
     /// A function of the module.

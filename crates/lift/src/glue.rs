@@ -36,7 +36,7 @@ pub(crate) fn glue(module: &Module, layout: &Layout, config: &Config) -> Vec<Fun
 /// The types of these functions, each under the smallest index of a type equal to it.
 fn distinct_types(module: &Module, functions: impl Iterator<Item = FuncIndex>) -> BTreeSet<TypeIndex> {
     let mut first = BTreeMap::new();
-    for (index, ty) in (0..).map(TypeIndex).zip(&module.types) {
+    for (index, ty) in module.types.functions() {
         first.entry(ty).or_insert(index);
     }
     functions.map(|func| first[module.func_type(func)]).collect()
@@ -57,7 +57,7 @@ fn build(
     config: &Config,
     scratch: &mut FunctionBuilderContext,
 ) -> Function {
-    let ty = |index: TypeIndex| &module.types[index.index()];
+    let ty = |index: TypeIndex| module.types.func(index);
     let (namespace, index, signature) = match glue {
         Glue::ImportStub(func) => (NS_FUNC, func.0, guest_signature(module.func_type(func))),
         Glue::HostEntry(index) => (NS_HOST_ENTRY, index.0, entry_signature(config)),

@@ -12,12 +12,12 @@ use spinwise_model::module::{
 };
 use wasmparser::{
     Data, DataKind, Element, ElementItems, ElementKind, ExternalKind, KnownCustom, Operator, Parser, Payload, Result,
-    TypeRef, ValidPayload, Validator, WasmFeatures,
+    TableInit, TypeRef, ValidPayload, Validator, WasmFeatures,
 };
 
 use crate::func::Body;
 use crate::names::Names;
-use crate::types::{func_type, global_type, memory_type, table_type};
+use crate::types::{global_type, memory_type, sub_type, table_type};
 
 /// What is supported: WebAssembly 2.0, threads, extended constant expressions.
 pub(crate) const FEATURES: WasmFeatures =
@@ -71,7 +71,7 @@ fn read_section(module: &mut Module, payload: Payload<'_>) -> Result<()> {
     match payload {
         Payload::TypeSection(section) => {
             for group in section {
-                module.types.extend(group?.types().map(|ty| func_type(ty).expect(VALIDATED)));
+                module.types.push(group?.types().map(|ty| sub_type(ty).expect(VALIDATED)).collect());
             }
         }
         Payload::ImportSection(section) => {
@@ -86,7 +86,12 @@ fn read_section(module: &mut Module, payload: Payload<'_>) -> Result<()> {
         }
         Payload::TableSection(section) => {
             for table in section {
-                module.tables.push(table_type(table?.ty).expect(VALIDATED));
+                let table = table?;
+                module.tables.push(table_type(table.ty).expect(VALIDATED));
+                module.table_inits.push(match &table.init {
+                    TableInit::RefNull => None,
+                    TableInit::Expr(init) => Some(const_expr(init)?),
+                });
             }
         }
         Payload::MemorySection(section) => {
@@ -216,7 +221,8 @@ fn const_expr(expr: &wasmparser::ConstExpr<'_>) -> Result<ConstExpr> {
 /// Fills in which functions' references exist, as far as the sections tell. Code can only name the ones found here.
 fn note_references(module: &mut Module) {
     let elements = module.elements.iter().flat_map(|segment| &segment.items);
-    let constants = elements.chain(&module.global_inits).flatten();
+    let inits = module.global_inits.iter().chain(module.table_inits.iter().flatten());
+    let constants = elements.chain(inits).flatten();
     let taken: BTreeSet<FuncIndex> = constants
         .filter_map(|op| match op {
             ConstOp::RefFunc(func) => Some(*func),

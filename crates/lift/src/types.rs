@@ -1,33 +1,79 @@
 //! From wasmparser's types to ours. `None`: a type of a proposal that is not supported, which validation rejects first.
 
-use spinwise_model::types::{FuncType, GlobalType, MemoryType, TableType, ValType};
-use wasmparser::{CompositeInnerType, RefType, SubType};
+use spinwise_model::index::TypeIndex;
+use spinwise_model::types::{
+    CompositeType, FieldType, FuncType, GlobalType, HeapType, MemoryType, RefType, StorageType, SubType, TableType,
+    ValType,
+};
+use wasmparser::{AbstractHeapType, CompositeInnerType};
 
 pub(crate) fn val_type(ty: wasmparser::ValType) -> Option<ValType> {
+    Some(match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        wasmparser::ValType::I64 => ValType::I64,
+        wasmparser::ValType::F32 => ValType::F32,
+        wasmparser::ValType::F64 => ValType::F64,
+        wasmparser::ValType::V128 => ValType::V128,
+        wasmparser::ValType::Ref(ty) => ValType::Ref(ref_type(ty)?),
+    })
+}
+
+pub(crate) fn ref_type(ty: wasmparser::RefType) -> Option<RefType> {
+    Some(RefType { nullable: ty.is_nullable(), heap: heap_type(ty.heap_type())? })
+}
+
+pub(crate) fn heap_type(ty: wasmparser::HeapType) -> Option<HeapType> {
     match ty {
-        wasmparser::ValType::I32 => Some(ValType::I32),
-        wasmparser::ValType::I64 => Some(ValType::I64),
-        wasmparser::ValType::F32 => Some(ValType::F32),
-        wasmparser::ValType::F64 => Some(ValType::F64),
-        wasmparser::ValType::V128 => Some(ValType::V128),
-        wasmparser::ValType::Ref(ty) => ref_type(ty),
+        wasmparser::HeapType::Abstract { shared: false, ty } => Some(match ty {
+            AbstractHeapType::Any => HeapType::Any,
+            AbstractHeapType::Eq => HeapType::Eq,
+            AbstractHeapType::I31 => HeapType::I31,
+            AbstractHeapType::Struct => HeapType::Struct,
+            AbstractHeapType::Array => HeapType::Array,
+            AbstractHeapType::None => HeapType::None,
+            AbstractHeapType::Func => HeapType::Func,
+            AbstractHeapType::NoFunc => HeapType::NoFunc,
+            AbstractHeapType::Extern => HeapType::Extern,
+            AbstractHeapType::NoExtern => HeapType::NoExtern,
+            AbstractHeapType::Exn => HeapType::Exn,
+            AbstractHeapType::NoExn => HeapType::NoExn,
+            AbstractHeapType::Cont | AbstractHeapType::NoCont => return None,
+        }),
+        wasmparser::HeapType::Concrete(index) => Some(HeapType::Type(TypeIndex(index.as_module_index()?))),
+        wasmparser::HeapType::Abstract { shared: true, .. } | wasmparser::HeapType::Exact(_) => None,
     }
 }
 
-fn ref_type(ty: RefType) -> Option<ValType> {
-    if ty == RefType::FUNCREF {
-        Some(ValType::FuncRef)
-    } else if ty == RefType::EXTERNREF {
-        Some(ValType::ExternRef)
-    } else {
-        None
-    }
+pub(crate) fn sub_type(ty: &wasmparser::SubType) -> Option<SubType> {
+    let supertype = match ty.supertype_idxs[..] {
+        [] => None,
+        [index] => Some(TypeIndex(index.unpack().as_module_index()?)),
+        _ => return None,
+    };
+    Some(SubType { is_final: ty.is_final, supertype, composite: composite_type(&ty.composite_type.inner)? })
 }
 
-pub(crate) fn func_type(ty: &SubType) -> Option<FuncType> {
-    let CompositeInnerType::Func(ty) = &ty.composite_type.inner else { return None };
+fn composite_type(ty: &CompositeInnerType) -> Option<CompositeType> {
     let list = |types: &[wasmparser::ValType]| types.iter().map(|ty| val_type(*ty)).collect::<Option<_>>();
-    Some(FuncType { params: list(ty.params())?, results: list(ty.results())? })
+    Some(match ty {
+        CompositeInnerType::Func(ty) => {
+            CompositeType::Func(FuncType { params: list(ty.params())?, results: list(ty.results())? })
+        }
+        CompositeInnerType::Struct(ty) => {
+            CompositeType::Struct(ty.fields.iter().map(field_type).collect::<Option<_>>()?)
+        }
+        CompositeInnerType::Array(ty) => CompositeType::Array(field_type(&ty.0)?),
+        CompositeInnerType::Cont(_) => return None,
+    })
+}
+
+fn field_type(ty: &wasmparser::FieldType) -> Option<FieldType> {
+    let storage = match ty.element_type {
+        wasmparser::StorageType::I8 => StorageType::I8,
+        wasmparser::StorageType::I16 => StorageType::I16,
+        wasmparser::StorageType::Val(ty) => StorageType::Val(val_type(ty)?),
+    };
+    Some(FieldType { storage, mutable: ty.mutable })
 }
 
 pub(crate) fn table_type(ty: wasmparser::TableType) -> Option<TableType> {

@@ -6,7 +6,7 @@ use common::{lift_text, verify};
 use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TypeIndex};
 use spinwise_model::module::{ConstOp, ElementMode, Entity};
 use spinwise_model::symbol::{NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_POLL_THUNK};
-use spinwise_model::types::{FuncType, ValType};
+use spinwise_model::types::{FuncType, RefType, ValType};
 
 const EVERYTHING: &str = r#"(module $shop
   (type $unit (func))
@@ -67,7 +67,7 @@ fn sections() {
     assert_eq!((module.imported_memories, module.memories.len()), (1, 1));
     assert_eq!((module.imported_globals, module.globals.len()), (1, 3));
     assert!(module.has_shared_memory());
-    assert_eq!(module.tables[0].element, ValType::ExternRef);
+    assert_eq!(module.tables[0].element, RefType::EXTERN);
     assert_eq!((module.tables[1].min, module.tables[1].max), (4, Some(8)));
     assert!(module.globals[1].mutable && !module.globals[2].mutable);
     assert_eq!(module.global_inits[0], [ConstOp::I64(40), ConstOp::I64(2), ConstOp::I64Add]);

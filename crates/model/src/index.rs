@@ -7,6 +7,7 @@ macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
         pub struct $name(pub u32);
 
         impl $name {
@@ -30,7 +31,7 @@ index! {
     FuncIndex
 }
 index! {
-    /// A function type.
+    /// A type of the type section.
     TypeIndex
 }
 index! {

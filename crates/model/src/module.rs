@@ -6,14 +6,15 @@ use std::ops::Range;
 
 use crate::index::{DataIndex, ElemIndex, FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TypeIndex};
 use crate::types::{FuncType, GlobalType, MemoryType, TableType};
+use crate::typespace::TypeSpace;
 
 /// A validated module. Index spaces hold imported entities first, in the order of [`Module::imports`].
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// The module's own name, from the name section.
     pub name: Option<String>,
-    /// Function types. Equal types may appear more than once.
-    pub types: Vec<FuncType>,
+    /// Types. Equal ones may appear more than once.
+    pub types: TypeSpace,
     /// Imports, in the order of the module.
     pub imports: Vec<Import>,
     /// All functions, imported ones first.
@@ -24,6 +25,8 @@ pub struct Module {
     pub tables: Vec<TableType>,
     /// How many of [`Module::tables`] are imported.
     pub imported_tables: u32,
+    /// What the elements of defined tables are at first, in order; `None`: null.
+    pub table_inits: Vec<Option<ConstExpr>>,
     /// All memories, imported ones first.
     pub memories: Vec<MemoryType>,
     /// How many of [`Module::memories`] are imported.
@@ -182,7 +185,7 @@ impl Module {
     /// The type of a function.
     #[must_use]
     pub fn func_type(&self, func: FuncIndex) -> &FuncType {
-        &self.types[self.functions[func.index()].ty.index()]
+        self.types.func(self.functions[func.index()].ty)
     }
 
     /// Whether a function is imported.
@@ -196,6 +199,17 @@ impl Module {
         #[expect(clippy::cast_possible_truncation, reason = "wasm index spaces hold at most 2^32 entries")]
         let end = self.functions.len() as u32;
         (self.imported_functions..end).map(FuncIndex)
+    }
+
+    /// What tables hold when the module has been instantiated, as far as the module itself says.
+    pub fn initial_elements(&self) -> impl Iterator<Item = (TableIndex, &ConstExpr)> {
+        let tables = (self.imported_tables..).map(TableIndex);
+        let inits = tables.zip(&self.table_inits).filter_map(|(table, init)| Some((table, init.as_ref()?)));
+        let active = self.elements.iter().filter_map(|segment| match segment.mode {
+            ElementMode::Active { table, .. } => Some(segment.items.iter().map(move |item| (table, item))),
+            ElementMode::Passive | ElementMode::Declared => None,
+        });
+        inits.chain(active.flatten())
     }
 
     /// Whether any memory is shared between threads.

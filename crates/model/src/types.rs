@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::index::TypeIndex;
+
 /// The type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ValType {
@@ -15,17 +17,20 @@ pub enum ValType {
     F64,
     /// 128-bit vector.
     V128,
-    /// Nullable reference to a function: in compiled code the address of a [`crate::context::FuncRef`], 0 for null.
-    FuncRef,
-    /// Nullable opaque host reference: in compiled code a 64-bit token, 0 for null.
-    ExternRef,
+    /// Reference: 64 bits in compiled code, 0 for null; see [`HeapType`].
+    Ref(RefType),
 }
 
 impl ValType {
+    /// Nullable reference to any function.
+    pub const FUNCREF: Self = Self::Ref(RefType::FUNC);
+    /// Nullable reference of the host's own.
+    pub const EXTERNREF: Self = Self::Ref(RefType::EXTERN);
+
     /// Whether values of this type are references.
     #[must_use]
     pub const fn is_ref(self) -> bool {
-        matches!(self, Self::FuncRef | Self::ExternRef)
+        matches!(self, Self::Ref(_))
     }
 }
 
@@ -37,8 +42,93 @@ impl fmt::Display for ValType {
             Self::F32 => "f32",
             Self::F64 => "f64",
             Self::V128 => "v128",
-            Self::FuncRef => "funcref",
-            Self::ExternRef => "externref",
+            Self::Ref(ty) => return ty.fmt(f),
+        })
+    }
+}
+
+/// The type of a reference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RefType {
+    /// Whether it may be null.
+    pub nullable: bool,
+    /// What it refers to.
+    pub heap: HeapType,
+}
+
+impl RefType {
+    /// Nullable reference to any function.
+    pub const FUNC: Self = Self { nullable: true, heap: HeapType::Func };
+    /// Nullable reference of the host's own.
+    pub const EXTERN: Self = Self { nullable: true, heap: HeapType::Extern };
+}
+
+impl fmt::Display for RefType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.nullable, self.heap) {
+            (true, HeapType::Type(_)) | (false, _) => {
+                write!(f, "(ref {}{})", if self.nullable { "null " } else { "" }, self.heap)
+            }
+            (true, HeapType::None) => f.write_str("nullref"),
+            (true, HeapType::NoFunc) => f.write_str("nullfuncref"),
+            (true, HeapType::NoExtern) => f.write_str("nullexternref"),
+            (true, HeapType::NoExn) => f.write_str("nullexnref"),
+            (true, heap) => write!(f, "{heap}ref"),
+        }
+    }
+}
+
+/// What a reference refers to (core spec 3.0, 2.3.4).
+///
+/// In compiled code a reference to a function is the address of a [`crate::context::FuncRef`]. Every other one tells by
+/// its low bits what it is: an `i31` is its 31 bits shifted left by one, plus 1; a host's own reference is its number
+/// shifted left by two, plus 2; an object is its address, a multiple of 8. So `any.convert_extern` changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum HeapType {
+    /// Everything that is neither a function, a host's own nor an exception.
+    Any,
+    /// What can be compared.
+    Eq,
+    /// 31-bit integer.
+    I31,
+    /// Any structure.
+    Struct,
+    /// Any array.
+    Array,
+    /// Nothing below `Any`.
+    None,
+    /// Any function.
+    Func,
+    /// No function.
+    NoFunc,
+    /// A host's own.
+    Extern,
+    /// No host's own.
+    NoExtern,
+    /// Any exception.
+    Exn,
+    /// No exception.
+    NoExn,
+    /// A type of the module; in the runtime's handles, of the process.
+    Type(TypeIndex),
+}
+
+impl fmt::Display for HeapType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "any",
+            Self::Eq => "eq",
+            Self::I31 => "i31",
+            Self::Struct => "struct",
+            Self::Array => "array",
+            Self::None => "none",
+            Self::Func => "func",
+            Self::NoFunc => "nofunc",
+            Self::Extern => "extern",
+            Self::NoExtern => "noextern",
+            Self::Exn => "exn",
+            Self::NoExn => "noexn",
+            Self::Type(index) => return index.0.fmt(f),
         })
     }
 }
@@ -50,6 +140,54 @@ pub struct FuncType {
     pub params: Vec<ValType>,
     /// Results, first to last.
     pub results: Vec<ValType>,
+}
+
+/// What a field or an element holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StorageType {
+    /// 8-bit integer.
+    I8,
+    /// 16-bit integer.
+    I16,
+    /// A value.
+    Val(ValType),
+}
+
+/// The type of a field of a structure, or of the elements of an array.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FieldType {
+    /// What it holds.
+    pub storage: StorageType,
+    /// Whether it may be set.
+    pub mutable: bool,
+}
+
+/// A type that the type section defines, without its place among its supertypes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CompositeType {
+    /// A function.
+    Func(FuncType),
+    /// A structure, by its fields.
+    Struct(Vec<FieldType>),
+    /// An array, by its elements.
+    Array(FieldType),
+}
+
+/// A type that the type section defines (core spec 3.0, 2.3.9).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SubType {
+    /// Whether it can have no subtypes.
+    pub is_final: bool,
+    /// The type it is declared a subtype of.
+    pub supertype: Option<TypeIndex>,
+    /// The type itself.
+    pub composite: CompositeType,
+}
+
+impl From<FuncType> for SubType {
+    fn from(ty: FuncType) -> Self {
+        Self { is_final: true, supertype: None, composite: CompositeType::Func(ty) }
+    }
 }
 
 /// The type of a linear memory.
@@ -73,8 +211,8 @@ impl MemoryType {
 /// The type of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableType {
-    /// What an element is: a reference type.
-    pub element: ValType,
+    /// What an element is.
+    pub element: RefType,
     /// Elements at the start.
     pub min: u64,
     /// Elements it may grow to; `None`: no limit of its own.

@@ -103,7 +103,7 @@ pub(crate) fn innermost(address: usize) -> Option<Frame> {
 
 /// Adds the frames of one address: two where the operator comes from an inlined function; none for glue and stubs.
 fn describe(program: &Program, address: usize, frames: &mut Vec<Frame>) {
-    let Program { module, image } = program;
+    let Program { module, image, .. } = program;
     let Some(outer) = image.range_at(address).and_then(|range| range.function) else { return };
     if module.is_imported(outer) {
         return;

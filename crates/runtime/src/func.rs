@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use spinwise_model::context::{FuncRef, SLOT_SIZE};
-use spinwise_model::index::FuncIndex;
+use spinwise_model::index::{FuncIndex, TypeIndex};
 use spinwise_model::types::FuncType;
 
 use crate::enter::{self, Entry};
@@ -16,7 +16,7 @@ use crate::host::{Caller, HostFunction};
 use crate::instance::Inner;
 use crate::number::{to_u32, to_usize};
 use crate::store::Context;
-use crate::value::{Slots, Val};
+use crate::value::{self, Slots, Val};
 
 /// A handle to a function; clones are the same function.
 #[derive(Clone, Debug)]
@@ -48,7 +48,21 @@ impl Func {
     pub fn ty(&self) -> &FuncType {
         match &self.0 {
             Origin::Host(host) => host.ty(),
-            Origin::Guest { owner, index } => owner.module().func_type(*index),
+            Origin::Guest { owner, index } => {
+                let program = owner.program();
+                program.types.func(program.module.functions[index.index()].ty)
+            }
+        }
+    }
+
+    /// The number of its type.
+    pub(crate) fn type_id(&self) -> TypeIndex {
+        match &self.0 {
+            Origin::Host(host) => host.type_id(),
+            Origin::Guest { owner, index } => {
+                let program = owner.program();
+                program.types.id(program.module.functions[index.index()].ty)
+            }
         }
     }
 
@@ -107,7 +121,7 @@ impl Func {
     /// As [`crate::Instance::call`].
     pub fn call(&self, context: &mut (impl Context + ?Sized), arguments: &[Val]) -> Result<Vec<Val>, Error> {
         let ty = self.ty();
-        if !arguments.iter().map(Val::ty).eq(ty.params.iter().copied()) {
+        if !value::fit(arguments, &ty.params) {
             let list = |types: &mut dyn Iterator<Item = String>| types.collect::<Vec<_>>().join(" ");
             let wanted = list(&mut ty.params.iter().map(ToString::to_string));
             let given = list(&mut arguments.iter().map(|value| value.ty().to_string()));

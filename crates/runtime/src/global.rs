@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::instance;
 use crate::store::Context;
 use crate::thread::Running;
+use crate::types;
 use crate::value::Val;
 
 /// A handle to a global; clones are the same global.
@@ -121,7 +122,7 @@ impl Global {
 
 /// The bits of a value of the global's type.
 fn check(ty: GlobalType, value: &Val) -> Result<u128, Error> {
-    if value.ty() == ty.content {
+    if types::matches(value.ty(), ty.content) {
         value.to_bits()
     } else {
         Err(Error::Usage(format!("a global of {} cannot hold a {}", ty.content, value.ty())))

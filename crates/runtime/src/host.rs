@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::event::{self, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use spinwise_model::index::TypeIndex;
 use spinwise_model::trap::TrapCode;
 use spinwise_model::types::FuncType;
 use spinwise_team::Deadline;
@@ -25,11 +26,13 @@ use crate::memory::Memory;
 use crate::process::Process;
 use crate::store::Context;
 use crate::thread::Running;
-use crate::value::{Slots, Val, WasmResults, WasmType};
+use crate::types;
+use crate::value::{self, Slots, Val, WasmResults, WasmType};
 
 /// A function of the host. Compiled code holds its address and hands it back to `spw_host_call`.
 pub(crate) struct HostFunction {
     ty: FuncType,
+    type_id: TypeIndex,
     call: Box<RawClosure>,
 }
 
@@ -40,11 +43,15 @@ impl HostFunction {
     /// # Safety
     /// `call` touches no more slots than `ty` has parameters or results.
     unsafe fn new(ty: FuncType, call: Box<RawClosure>) -> Self {
-        Self { ty, call }
+        Self { type_id: types::intern(&ty), ty, call }
     }
 
     pub(crate) fn ty(&self) -> &FuncType {
         &self.ty
+    }
+
+    pub(crate) fn type_id(&self) -> TypeIndex {
+        self.type_id
     }
 
     /// Calls the closure. A panic becomes an error.
@@ -80,7 +87,7 @@ pub(crate) fn dynamic(
         // SAFETY: one slot a parameter, holding a value of its type.
         let arguments: Vec<Val> = (0..).zip(&params).map(|(i, ty)| unsafe { slots.get(i, *ty) }).collect();
         let answers = closure(caller, &arguments)?;
-        if !answers.iter().map(Val::ty).eq(results.iter().copied()) {
+        if !value::fit(&answers, &results) {
             return Err(Error::host("the host function's results do not fit its type"));
         }
         for (i, answer) in answers.iter().enumerate() {

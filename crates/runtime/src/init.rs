@@ -30,6 +30,18 @@ pub(crate) fn globals(instance: &Inner) {
     }
 }
 
+/// Fills the tables that the module defines, where it says with what.
+pub(crate) fn tables(instance: &Inner) {
+    let module = instance.module();
+    for (index, init) in (module.imported_tables..).zip(&module.table_inits) {
+        let Some(init) = init else { continue };
+        #[expect(clippy::cast_possible_truncation, reason = "references are 64 bits wide")]
+        let reference = evaluate(instance, init) as u64;
+        // SAFETY: an instance's tables are its store's, and nothing else borrows this one.
+        unsafe { instance.table(index).elements() }.fill(reference);
+    }
+}
+
 /// Applies active segments in order: elements, then data.
 pub(crate) fn segments(instance: &Inner, which: Segments) -> Result<(), Error> {
     let module = instance.module();

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use spinwise_model::context::{FuncRef, GlobalPlace, ImportedFunction, InstanceHeader, Layout};
 use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex};
 use spinwise_model::module::{Entity, Module};
+use spinwise_model::types::{GlobalType, TableType};
 
 use crate::error::Error;
 use crate::func::{Func, Resolved};
@@ -27,7 +28,6 @@ use crate::program::Program;
 use crate::store::{Context, Store};
 use crate::table::Table;
 use crate::thread::{GuestThread, Running};
-use crate::types;
 use crate::value::Val;
 
 /// A handle to an instance; clones are the same one.
@@ -40,7 +40,6 @@ pub(crate) struct Inner {
     thread: Arc<GuestThread>,
     layout: Layout,
     context: ContextMemory,
-    type_ids: Box<[u32]>,
     imports: Vec<Extern>,
     imported_funcs: Vec<Func>,
     imported_globals: Vec<Global>,
@@ -92,13 +91,14 @@ impl Instance {
         imports: &[Extern],
         sibling: Option<&Inner>,
     ) -> Result<Self, Error> {
-        let linked = link::check(store, &program.module, imports)?;
+        let linked = link::check(store, program, imports)?;
         let inner = Inner::new(store, program, imports, linked, sibling)?;
         for table in &inner.tables {
             table.claim(store.running())?;
         }
         store.keep(Arc::clone(&inner));
         init::globals(&inner);
+        init::tables(&inner);
         Ok(Self(inner))
     }
 
@@ -161,7 +161,7 @@ impl Inner {
         let layout = Layout::new(module);
         let Linked { funcs, mut tables, mut memories, globals } = linked;
         for ty in &module.tables[tables.len()..] {
-            tables.push(Table::new(*ty)?);
+            tables.push(Table::nulls(TableType { element: program.types.reference(ty.element), ..*ty })?);
         }
         for (index, ty) in module.memories.iter().enumerate().skip(memories.len()) {
             let shared = sibling.filter(|_| ty.shared).map(|sibling| sibling.memories[index].clone());
@@ -172,7 +172,6 @@ impl Inner {
             thread: Arc::clone(store.thread()),
             context: ContextMemory::new(layout.size()),
             layout,
-            type_ids: module.types.iter().map(types::intern).collect(),
             imports: imports[..module.imports.len()].to_vec(),
             imported_funcs: funcs,
             imported_globals: globals,
@@ -188,7 +187,7 @@ impl Inner {
     /// Fills the context, but for defined globals.
     fn lay_out(self: &Arc<Self>) -> Result<(), Error> {
         let thread = ptr::from_ref(self.thread.context());
-        let header = InstanceHeader { thread, type_ids: self.type_ids.as_ptr(), instance: Arc::as_ptr(self).cast() };
+        let header = InstanceHeader { thread, type_ids: self.program.types.ids(), instance: Arc::as_ptr(self).cast() };
         self.put(0, header);
         for (index, memory) in self.memories.iter().enumerate() {
             self.put(self.layout.memory(MemoryIndex(to_u32(index))), memory.entry());
@@ -209,7 +208,7 @@ impl Inner {
             let func_ref = FuncRef {
                 code: ptr::with_exposed_provenance(self.program.image.functions[index.index()]),
                 vmctx: self.context().cast_const(),
-                type_id: self.type_ids[self.module().functions[index.index()].ty.index()],
+                type_id: self.program.types.id(self.module().functions[index.index()].ty).0,
                 reserved: 0,
             };
             self.put(self.layout.func_ref(position), func_ref);
@@ -340,7 +339,11 @@ impl Inner {
             Entity::Memory(index) => Extern::Memory(self.memories[index.index()].clone()),
             Entity::Global(index) => Extern::Global(match self.imported_globals.get(index.index()) {
                 Some(imported) => imported.clone(),
-                None => Global::inside(self.module().globals[index.index()], this(), self.global_cell(index)),
+                None => {
+                    let ty = self.module().globals[index.index()];
+                    let ty = GlobalType { content: self.program.types.val(ty.content), ..ty };
+                    Global::inside(ty, this(), self.global_cell(index))
+                }
             }),
         }
     }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex};
+use spinwise_model::index::{MemoryIndex, TypeIndex};
 use spinwise_model::module::{Entity, Import, Module};
-use spinwise_model::types::FuncType;
+use spinwise_model::types::{FuncType, GlobalType, TableType};
 
 use crate::error::{Error, LinkError, LinkErrorKind};
 use crate::func::Func;
 use crate::global::Global;
 use crate::memory::Memory;
+use crate::program::Program;
 use crate::store::Context;
 use crate::table::Table;
+use crate::types::{self, Types};
 
 /// Something that can be imported or exported.
 #[derive(Clone, Debug)]
@@ -73,19 +75,20 @@ pub(crate) struct Linked {
 }
 
 /// Checks what is given for a module's imports, in their order, and sorts it by kind.
-pub(crate) fn check(context: &mut dyn Context, module: &Module, given: &[Extern]) -> Result<Linked, Error> {
+pub(crate) fn check(context: &mut dyn Context, program: &Program, given: &[Extern]) -> Result<Linked, Error> {
+    let (module, types) = (&program.module, &program.types);
     let mut linked = Linked::default();
     for (at, import) in module.imports.iter().enumerate() {
         let what = given.get(at).ok_or_else(|| error(import, LinkErrorKind::Unknown))?;
         let unfit = |why: String| error(import, LinkErrorKind::Incompatible(why));
         match (import.entity, what) {
             (Entity::Function(index), Extern::Func(func)) => {
-                check_func(module, index, func).map_err(unfit)?;
+                check_func(types, module.functions[index.index()].ty, func).map_err(unfit)?;
                 linked.funcs.push(func.clone());
             }
             (Entity::Table(index), Extern::Table(table)) => {
                 let size = table.size(context)?;
-                check_table(module, index, table, size).map_err(unfit)?;
+                check_table(types, module.tables[index.index()], table, size).map_err(unfit)?;
                 linked.tables.push(table.clone());
             }
             (Entity::Memory(index), Extern::Memory(memory)) => {
@@ -93,7 +96,7 @@ pub(crate) fn check(context: &mut dyn Context, module: &Module, given: &[Extern]
                 linked.memories.push(memory.clone());
             }
             (Entity::Global(index), Extern::Global(global)) => {
-                check_global(module, index, global).map_err(unfit)?;
+                check_global(types, module.globals[index.index()], global).map_err(unfit)?;
                 global.claim(context.running())?;
                 linked.globals.push(global.clone());
             }
@@ -108,16 +111,22 @@ fn error(import: &Import, kind: LinkErrorKind) -> Error {
     LinkError { module, field, kind }.into()
 }
 
-fn check_func(module: &Module, index: FuncIndex, func: &Func) -> Result<(), String> {
-    let wanted = module.func_type(index);
-    let found = func.ty();
-    if wanted == found { Ok(()) } else { Err(format!("expected {}, found {}", show(wanted), show(found))) }
+fn check_func(types: &Types, wanted: TypeIndex, func: &Func) -> Result<(), String> {
+    if types::is_subtype(func.type_id(), types.id(wanted)) {
+        return Ok(());
+    }
+    let (wanted, found) = (show(types.func(wanted)), show(func.ty()));
+    if wanted == found {
+        return Err(format!("both are {found}, but the type found is not declared a subtype of the one expected"));
+    }
+    Err(format!("expected {wanted}, found {found}"))
 }
 
-fn check_table(module: &Module, index: TableIndex, table: &Table, size: u64) -> Result<(), String> {
-    let (wanted, found) = (module.tables[index.index()], table.ty());
-    if wanted.element != found.element {
-        return Err(format!("expected elements of {}, found {}", wanted.element, found.element));
+fn check_table(types: &Types, wanted: TableType, table: &Table, size: u64) -> Result<(), String> {
+    let found = table.ty();
+    let element = types.reference(wanted.element);
+    if element != found.element {
+        return Err(format!("expected elements of {element}, found {}", found.element));
     }
     check_limits("elements", (wanted.min, wanted.max), (size, found.max))
 }
@@ -134,19 +143,16 @@ fn check_memory(module: &Module, index: MemoryIndex, memory: &Memory) -> Result<
     check_limits("pages", (wanted.min, wanted.max), (memory.pages(), found.max))
 }
 
-fn check_global(module: &Module, index: GlobalIndex, global: &Global) -> Result<(), String> {
-    let (wanted, found) = (module.globals[index.index()], global.ty());
+fn check_global(types: &Types, wanted: GlobalType, global: &Global) -> Result<(), String> {
+    let found = global.ty();
+    let content = types.val(wanted.content);
     let name = |mutable| if mutable { "mutable" } else { "immutable" };
-    if wanted == found {
+    // What can change must stay of the type on both sides.
+    let fits = if wanted.mutable { content == found.content } else { types::matches(found.content, content) };
+    if wanted.mutable == found.mutable && fits {
         return Ok(());
     }
-    Err(format!(
-        "expected {} {}, found {} {}",
-        name(wanted.mutable),
-        wanted.content,
-        name(found.mutable),
-        found.content
-    ))
+    Err(format!("expected {} {}, found {} {}", name(wanted.mutable), content, name(found.mutable), found.content))
 }
 
 /// Limits fit where there is at least what is asked for, and at most as much to come.

@@ -18,6 +18,7 @@ use spinwise_model::image::CodeImage;
 use spinwise_model::module::Module;
 
 use crate::signal;
+use crate::types::Types;
 
 /// A module and its code: immutable, shared by all threads that run it.
 pub struct Program {
@@ -25,6 +26,8 @@ pub struct Program {
     pub module: Arc<Module>,
     /// Its code.
     pub image: Arc<CodeImage>,
+    /// Its types.
+    pub(crate) types: Types,
 }
 
 impl Program {
@@ -32,7 +35,8 @@ impl Program {
     #[must_use]
     pub fn new(module: Arc<Module>, image: Arc<CodeImage>) -> Arc<Self> {
         signal::install();
-        let program = Arc::new(Self { module, image });
+        let types = Types::new(&module);
+        let program = Arc::new(Self { module, image, types });
         change(|entries| {
             entries.push(Entry { text: program.image.text.clone(), program: Arc::as_ptr(&program) });
         });

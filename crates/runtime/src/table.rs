@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use spinwise_model::context::TableDef;
 use spinwise_model::trap::TrapCode;
-use spinwise_model::types::TableType;
+use spinwise_model::types::{TableType, ValType};
 
 use crate::affinity::Affinity;
 use crate::error::Error;
 use crate::number::to_usize;
 use crate::store::Context;
 use crate::thread::Running;
+use crate::types;
 use crate::value::Val;
 
 /// Elements that a table may have.
@@ -39,11 +40,19 @@ unsafe impl Sync for Inner {}
 unsafe impl Send for Inner {}
 
 impl Table {
-    /// A fresh table of `ty.min` elements, all null.
+    /// A fresh table of `ty.min` elements, all null. Its type's indices are those of no module.
     ///
     /// # Errors
-    /// [`Error::Resource`] where it is beyond a limit.
+    /// [`Error::Resource`] where it is beyond a limit; [`Error::Usage`] where its elements cannot be null.
     pub fn new(ty: TableType) -> Result<Self, Error> {
+        if !ty.element.nullable {
+            return Err(Error::Usage(format!("a table of {} has no null elements", ty.element)));
+        }
+        Self::nulls(ty)
+    }
+
+    /// A fresh table of `ty.min` zeros, which are no elements yet where its type has no null.
+    pub(crate) fn nulls(ty: TableType) -> Result<Self, Error> {
         if ty.min > MAX_ELEMENTS {
             return Err(Error::Resource(format!("a table of {} elements: this runtime allows {MAX_ELEMENTS}", ty.min)));
         }
@@ -82,7 +91,7 @@ impl Table {
         // SAFETY: claimed.
         let bits = unsafe { self.elements() }.get(to_usize(index)).copied();
         // SAFETY: a table holds live references of its type, or null.
-        Ok(bits.map(|bits| unsafe { Val::from_bits(self.0.ty.element, bits.into()) }))
+        Ok(bits.map(|bits| unsafe { Val::from_bits(ValType::Ref(self.0.ty.element), bits.into()) }))
     }
 
     /// Sets an element.
@@ -110,7 +119,7 @@ impl Table {
     }
 
     fn bits(&self, value: &Val) -> Result<u64, Error> {
-        if value.ty() != self.0.ty.element {
+        if !types::matches(value.ty(), ValType::Ref(self.0.ty.element)) {
             return Err(Error::Usage(format!("a table of {} cannot hold a {}", self.0.ty.element, value.ty())));
         }
         #[expect(clippy::cast_possible_truncation, reason = "references are 64 bits wide")]

@@ -4,10 +4,17 @@
 #![expect(unsafe_code, reason = "slots are reached by address")]
 
 use spinwise_model::context::SLOT_SIZE;
-use spinwise_model::types::ValType;
+use spinwise_model::types::{HeapType, RefType, ValType};
 
 use crate::error::Error;
 use crate::func::Func;
+use crate::types;
+
+/// Host references are below this: two bits tell them from other references.
+const MAX_TOKEN: u64 = 1 << 62;
+
+/// The low bits of a host reference in compiled code ([`HeapType`]).
+const HOST_BITS: u64 = 0b10;
 
 /// A WebAssembly value.
 #[derive(Clone, Debug)]
@@ -24,36 +31,38 @@ pub enum Val {
     V128(u128),
     /// Reference to a function.
     FuncRef(Option<Func>),
-    /// A host's own reference: any number but `u64::MAX`.
+    /// A host's own reference: any number below 2^62.
     ExternRef(Option<u64>),
 }
 
 impl Val {
-    /// Its type.
+    /// Its type: of a reference the closest one, with types of the process.
     #[must_use]
-    pub const fn ty(&self) -> ValType {
+    pub fn ty(&self) -> ValType {
+        let reference = |nullable, heap| ValType::Ref(RefType { nullable, heap });
         match self {
             Self::I32(_) => ValType::I32,
             Self::I64(_) => ValType::I64,
             Self::F32(_) => ValType::F32,
             Self::F64(_) => ValType::F64,
             Self::V128(_) => ValType::V128,
-            Self::FuncRef(_) => ValType::FuncRef,
-            Self::ExternRef(_) => ValType::ExternRef,
+            Self::FuncRef(None) => reference(true, HeapType::NoFunc),
+            Self::FuncRef(Some(func)) => reference(false, HeapType::Type(func.type_id())),
+            Self::ExternRef(None) => reference(true, HeapType::NoExtern),
+            Self::ExternRef(Some(_)) => reference(false, HeapType::Extern),
         }
     }
 
     /// The default value of a type: zero or null.
     #[must_use]
-    pub const fn zero(ty: ValType) -> Self {
+    pub fn zero(ty: ValType) -> Self {
         match ty {
             ValType::I32 => Self::I32(0),
             ValType::I64 => Self::I64(0),
             ValType::F32 => Self::F32(0),
             ValType::F64 => Self::F64(0),
             ValType::V128 => Self::V128(0),
-            ValType::FuncRef => Self::FuncRef(None),
-            ValType::ExternRef => Self::ExternRef(None),
+            ValType::Ref(ty) => Self::null(ty.heap),
         }
     }
 
@@ -73,12 +82,10 @@ impl Val {
                 None => 0,
             },
             Self::ExternRef(token) => match token {
-                Some(token) => {
-                    token.checked_add(1).ok_or_else(|| Error::Usage("u64::MAX is no host reference".into()))?
-                }
+                Some(token) if *token < MAX_TOKEN => (token << 2 | HOST_BITS).into(),
+                Some(token) => return Err(Error::Usage(format!("{token} is no host reference: it is 2^62 or more"))),
                 None => 0,
-            }
-            .into(),
+            },
         })
     }
 
@@ -95,10 +102,34 @@ impl Val {
             ValType::F64 => Self::F64(bits as u64),
             ValType::V128 => Self::V128(bits),
             // SAFETY: the caller vouches for the reference.
-            ValType::FuncRef => Self::FuncRef(unsafe { Func::from_raw(bits as u64) }),
-            ValType::ExternRef => Self::ExternRef((bits as u64).checked_sub(1)),
+            ValType::Ref(ty) => unsafe { Self::reference(ty.heap, bits as u64) },
         }
     }
+
+    /// # Safety
+    /// As for [`Val::from_bits`].
+    unsafe fn reference(heap: HeapType, bits: u64) -> Self {
+        if bits == 0 {
+            return Self::null(heap);
+        }
+        match heap {
+            HeapType::Extern => Self::ExternRef(Some(bits >> 2)),
+            // SAFETY: the caller vouches for the reference.
+            _ => Self::FuncRef(unsafe { Func::from_raw(bits) }),
+        }
+    }
+
+    fn null(heap: HeapType) -> Self {
+        match heap {
+            HeapType::Extern | HeapType::NoExtern => Self::ExternRef(None),
+            _ => Self::FuncRef(None),
+        }
+    }
+}
+
+/// Whether values are as many as types, and each is of its type.
+pub(crate) fn fit(values: &[Val], types: &[ValType]) -> bool {
+    values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| types::matches(value.ty(), *ty))
 }
 
 /// The address of consecutive slots.
@@ -124,9 +155,7 @@ impl Slots {
             // SAFETY: as above.
             ValType::V128 => unsafe { slot.cast::<u128>().read() },
             // SAFETY: as above.
-            ValType::I64 | ValType::F64 | ValType::FuncRef | ValType::ExternRef => unsafe {
-                slot.cast::<u64>().read().into()
-            },
+            ValType::I64 | ValType::F64 | ValType::Ref(_) => unsafe { slot.cast::<u64>().read().into() },
         };
         // SAFETY: references in slots come from compiled code, whose references are live.
         unsafe { Val::from_bits(ty, bits) }
@@ -229,6 +258,15 @@ result_tuples! { (); (A 0); (A 0, B 1); (A 0, B 1, C 2); (A 0, B 1, C 2, D 3); }
 mod tests {
     use super::*;
 
+    /// The type that a slot of such a value has.
+    fn wide(ty: ValType) -> ValType {
+        match ty {
+            ValType::Ref(RefType { heap: HeapType::NoFunc, .. }) => ValType::FUNCREF,
+            ValType::Ref(_) => ValType::EXTERNREF,
+            number => number,
+        }
+    }
+
     #[test]
     fn bits_round_trip() {
         let values = [
@@ -244,9 +282,10 @@ mod tests {
         for value in values {
             let bits = value.to_bits().expect("representable");
             // SAFETY: the only function reference is null.
-            let back = unsafe { Val::from_bits(value.ty(), bits) };
+            let back = unsafe { Val::from_bits(wide(value.ty()), bits) };
             assert_eq!(format!("{back:?}"), format!("{value:?}"));
         }
-        assert!(Val::ExternRef(Some(u64::MAX)).to_bits().is_err());
+        assert!(Val::ExternRef(Some(MAX_TOKEN - 1)).to_bits().is_ok());
+        assert!(Val::ExternRef(Some(MAX_TOKEN)).to_bits().is_err());
     }
 }

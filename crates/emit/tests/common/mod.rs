@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Vec<Function> {
 pub(crate) fn module(imported: u32, defined: u32) -> Module {
     let declared = Declared { ty: TypeIndex(0), name: None, body: 0..0 };
     Module {
-        types: vec![FuncType::default()],
+        types: [FuncType::default()].into_iter().collect(),
         imports: (0..imported)
             .map(|index| Import {
                 module: "env".to_owned(),

@@ -5,10 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::ir::{Block, ExternalName, Function, Inst, InstructionData, Opcode};
-use spinwise_model::index::TableIndex;
-use spinwise_model::module::{ConstOp, ElementMode, Entity, Module};
+use spinwise_model::index::{TableIndex, TypeIndex};
+use spinwise_model::module::{ConstOp, Entity, Module};
 use spinwise_model::symbol::{Builtin, NS_BUILTIN, NS_FUNC};
-use spinwise_model::types::FuncType;
 
 use super::charge;
 use super::{Problem, Violation};
@@ -168,7 +167,7 @@ fn call(tables: &Tables<'_>, func: &Function, inst: Inst) -> Option<Call> {
 pub(super) struct Tables<'m> {
     module: &'m Module,
     known: BTreeSet<TableIndex>,
-    entries: Vec<(TableIndex, &'m FuncType, u32)>,
+    entries: Vec<(TableIndex, TypeIndex, u32)>,
 }
 
 impl<'m> Tables<'m> {
@@ -184,15 +183,14 @@ impl<'m> Tables<'m> {
             }
         }
         let mut entries = Vec::new();
-        for segment in &module.elements {
-            let ElementMode::Active { table, .. } = segment.mode else { continue };
-            for item in &segment.items {
-                match item[..] {
-                    [ConstOp::RefNull] => {}
-                    [ConstOp::RefFunc(func)] => entries.push((table, module.func_type(func), func.0)),
-                    _ => {
-                        known.remove(&table);
-                    }
+        for (table, item) in module.initial_elements() {
+            match item[..] {
+                [ConstOp::RefNull] => {}
+                [ConstOp::RefFunc(func)] => {
+                    entries.push((table, module.types.canonical(module.functions[func.index()].ty), func.0));
+                }
+                _ => {
+                    known.remove(&table);
                 }
             }
         }
@@ -204,13 +202,19 @@ impl<'m> Tables<'m> {
     /// What an indirect call can reach, if that is known and little.
     fn reached(&self, offset: u32) -> Option<Vec<u32>> {
         let (table, ty) = self.module.indirect_calls.get(&offset)?;
-        let wanted = (*table, &self.module.types[ty.index()]);
-        let start = self.entries.partition_point(|entry| (entry.0, entry.1) < wanted);
-        let functions: Vec<u32> = self.entries[start..]
-            .iter()
-            .take_while(|entry| (entry.0, entry.1) == wanted)
-            .map(|entry| entry.2)
-            .collect();
+        let of_table = |entry: &&(TableIndex, TypeIndex, u32)| entry.0 == *table;
+        let start = self.entries.partition_point(|entry| entry.0 < *table);
+        let entries = &self.entries[start..];
+        let functions: Vec<u32> = if self.module.types[*ty].is_final {
+            let wanted = self.module.types.canonical(*ty);
+            let start = entries.partition_point(|entry| entry.0 == *table && entry.1 < wanted);
+            let fitting = entries[start..].iter().take_while(of_table).take_while(|entry| entry.1 == wanted);
+            fitting.map(|entry| entry.2).take(FEW + 1).collect()
+        } else {
+            let fitting = entries.iter().take_while(of_table);
+            let fitting = fitting.filter(|entry| self.module.types.is_subtype(entry.1, *ty));
+            fitting.map(|entry| entry.2).take(FEW + 1).collect()
+        };
         (self.known.contains(table) && functions.len() <= FEW).then_some(functions)
     }
 }

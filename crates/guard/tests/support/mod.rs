@@ -36,7 +36,7 @@ impl Program {
         let all = imported as usize + bodies.len();
         let function = |_| module::Function { ty: TypeIndex(0), name: None, body: 0..0 };
         let module = Module {
-            types,
+            types: types.into_iter().collect(),
             functions: (0..all).map(function).collect(),
             imported_functions: imported,
             memories: vec![MemoryType { min: 1, max: Some(1), shared: true, memory64: false }],

@@ -16,7 +16,7 @@ fn every_type_travels_both_ways() {
         (import "host" "mix" (func $mix (param i32 i64 f32 f64 v128 externref) (result externref v128 f64 f32 i64 i32)))
         (func (export "run") (param i32 i64 f32 f64 v128 externref) (result externref v128 f64 f32 i64 i32)
             (call $mix (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4) (local.get 5))))"#;
-    let params = vec![ValType::I32, ValType::I64, ValType::F32, ValType::F64, ValType::V128, ValType::ExternRef];
+    let params = vec![ValType::I32, ValType::I64, ValType::F32, ValType::F64, ValType::V128, ValType::EXTERNREF];
     let results = params.iter().rev().copied().collect();
     let reverse = Func::host(FuncType { params, results }, |_, values| Ok(values.iter().rev().cloned().collect()));
     let mut store = store();

@@ -1,7 +1,7 @@
 //! Instances that share functions, tables, memories and globals, and imports that do not fit.
 
 use spinwise_model::trap::TrapCode;
-use spinwise_model::types::{GlobalType, MemoryType, TableType, ValType};
+use spinwise_model::types::{GlobalType, MemoryType, RefType, TableType, ValType};
 use spinwise_runtime::{Error, Extern, Func, Global, Instance, Memory, Table, Val};
 
 use crate::common::{func, i32_of, instantiate, store};
@@ -78,7 +78,7 @@ fn misfits_name_import_and_difference() {
     let memory = |min, max, shared| {
         Extern::Memory(Memory::new(MemoryType { min, max, shared, memory64: false }).expect("a memory"))
     };
-    let table = Extern::Table(Table::new(TableType { element: ValType::FuncRef, min: 2, max: None }).expect("a table"));
+    let table = Extern::Table(Table::new(TableType { element: RefType::FUNC, min: 2, max: None }).expect("a table"));
     let global = GlobalType { content: ValType::I32, mutable: false };
     let global = Extern::Global(Global::new(global, &Val::I32(1)).expect("a global"));
     let function = func(Func::typed(|_: spinwise_runtime::Caller<'_>, _: i32| Ok(())));
@@ -109,7 +109,7 @@ fn misfits_name_import_and_difference() {
 fn segments_trap_and_what_was_done_before_stays() {
     let mut store = store();
     let memory = Memory::new(MemoryType { min: 1, max: None, shared: false, memory64: false }).expect("a memory");
-    let table = Table::new(TableType { element: ValType::FuncRef, min: 2, max: None }).expect("a table");
+    let table = Table::new(TableType { element: RefType::FUNC, min: 2, max: None }).expect("a table");
     let text = r#"(module (import "m" "memory" (memory 1)) (import "m" "table" (table 2 funcref))
         (func $f (result i32) (i32.const 9)) (elem (i32.const 1) $f)
         (data (i32.const 0) "ab") (data (i32.const 65535) "cd"))"#;

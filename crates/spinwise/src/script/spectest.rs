@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spinwise_model::types::{FuncType, GlobalType, MemoryType, TableType, ValType};
+use spinwise_model::types::{FuncType, GlobalType, MemoryType, RefType, TableType, ValType};
 use spinwise_runtime::{Error, Extern, Func, Global, Memory, Table, Val};
 
 /// What `spectest` exports.
@@ -32,7 +32,7 @@ pub(super) fn exports() -> Result<BTreeMap<String, Extern>, Error> {
         let global = Global::new(GlobalType { content: value.ty(), mutable: false }, &value)?;
         exports.insert(name.to_owned(), Extern::Global(global));
     }
-    let table = Table::new(TableType { element: ValType::FuncRef, min: 10, max: Some(20) })?;
+    let table = Table::new(TableType { element: RefType::FUNC, min: 10, max: Some(20) })?;
     exports.insert("table".to_owned(), Extern::Table(table));
     for (name, shared) in [("memory", false), ("shared_memory", true)] {
         let memory = Memory::new(MemoryType { min: 1, max: Some(2), shared, memory64: false })?;
