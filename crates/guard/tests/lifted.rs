@@ -18,6 +18,7 @@ fn lift(wat: &str) -> Lifted {
         frontend: isa.frontend_config(),
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: CallConv::PreserveAll,
+        features: spinwise_lift::Features::default(),
     };
     let wasm = wat::parse_str(wat).unwrap_or_else(|e| panic!("{e}"));
     spinwise_lift::lift(&wasm, &config).unwrap_or_else(|e| panic!("{e}\n{wat}"))

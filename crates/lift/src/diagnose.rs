@@ -8,35 +8,14 @@ use wasmparser::{
 };
 
 use crate::error::Error;
+use crate::features::{Features, PROPOSALS, Proposal};
 use crate::func::{Failure, MAX_OPERANDS};
 use crate::names::Names;
-use crate::parse::FEATURES;
-
-/// Proposals that a module may need and that are not supported. What a proposal builds on comes before it.
-const PROPOSALS: &[(WasmFeatures, &str)] = &[
-    (WasmFeatures::TAIL_CALL, "tail calls"),
-    (WasmFeatures::EXCEPTIONS, "exception handling"),
-    (WasmFeatures::LEGACY_EXCEPTIONS, "legacy exception handling"),
-    (WasmFeatures::MEMORY64, "memory64 (64-bit memories)"),
-    (WasmFeatures::MULTI_MEMORY, "multi-memory (more than one memory)"),
-    (WasmFeatures::RELAXED_SIMD, "relaxed SIMD"),
-    (WasmFeatures::WIDE_ARITHMETIC, "wide arithmetic"),
-    (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes"),
-    (WasmFeatures::MEMORY_CONTROL, "memory control"),
-    (WasmFeatures::ACQUIRE_RELEASE_ATOMICS, "acquire-release atomics"),
-    (WasmFeatures::COMPACT_IMPORTS, "compact import sections"),
-    (WasmFeatures::FUNCTION_REFERENCES, "typed function references"),
-    (WasmFeatures::GC, "garbage collection"),
-    (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors"),
-    (WasmFeatures::MULTIBYTE_ARRAY_ACCESS, "multibyte array access"),
-    (WasmFeatures::STACK_SWITCHING, "stack switching"),
-    (WasmFeatures::SHARED_EVERYTHING_THREADS, "shared-everything threads"),
-];
 
 /// What the rejection of a module means.
-pub(crate) fn diagnose(bytes: &[u8], failure: Failure) -> Error {
+pub(crate) fn diagnose(bytes: &[u8], features: Features, failure: Failure) -> Error {
     match failure {
-        Failure::Wasm(error) => rejected(bytes, &error),
+        Failure::Wasm(error) => rejected(bytes, features.flags(), &error),
         Failure::Operands { offset } => Error::Limit {
             limit: "branches and calls carry over 16 million operands in one function".to_owned(),
             function: function_at(bytes, offset),
@@ -48,7 +27,7 @@ pub(crate) fn diagnose(bytes: &[u8], failure: Failure) -> Error {
     }
 }
 
-fn rejected(bytes: &[u8], error: &wasmparser::Error) -> Error {
+fn rejected(bytes: &[u8], features: WasmFeatures, error: &wasmparser::Error) -> Error {
     let offset = error.offset();
     if !bytes.starts_with(b"\0asm") {
         let message = if bytes.is_empty() { "the file is empty" } else { "not a WebAssembly binary" };
@@ -58,15 +37,20 @@ fn rejected(bytes: &[u8], error: &wasmparser::Error) -> Error {
         return Error::Unsupported { feature: "component model".to_owned(), function: None, offset: 0 };
     }
     // Damage may look like a feature or like a broken rule: it is looked for first, and with all encodings known.
-    let all = PROPOSALS.iter().fold(FEATURES, |all, (features, _)| all | *features);
+    let all = PROPOSALS.iter().fold(features, |all, proposal| all | proposal.flags);
     if let Err(damage) = read_all(bytes, all) {
         return malformed(bytes, &damage);
     }
     let function = function_at(bytes, offset);
-    if let Some(feature) = missing_feature(bytes, error, all) {
-        return Error::Unsupported { feature: feature.to_owned(), function, offset };
+    if let Some(missing) = missing_feature(bytes, error, features, all) {
+        let feature = missing.title.to_owned();
+        return if missing.supported {
+            Error::SwitchedOff { feature, name: missing.name, function, offset }
+        } else {
+            Error::Unsupported { feature, function, offset }
+        };
     }
-    if let Err(damage) = read_all(bytes, FEATURES) {
+    if let Err(damage) = read_all(bytes, features) {
         return malformed(bytes, &damage);
     }
     Error::Invalid { message: line(error), function, offset }
@@ -83,19 +67,22 @@ fn line(error: &wasmparser::Error) -> String {
 }
 
 /// The proposal that the module needs at the place where it was rejected.
-fn missing_feature(bytes: &[u8], error: &wasmparser::Error, all: WasmFeatures) -> Option<&'static str> {
-    let proposal = |wanted: &dyn Fn(WasmFeatures) -> bool| {
-        PROPOSALS.iter().find(|(features, _)| wanted(*features)).map(|(_, name)| *name)
-    };
-    if let Some(missing) = error.missing_wasm_feature() {
-        return proposal(&|features| features.intersects(missing));
+fn missing_feature(
+    bytes: &[u8],
+    error: &wasmparser::Error,
+    features: WasmFeatures,
+    all: WasmFeatures,
+) -> Option<&'static Proposal> {
+    let mut missing = PROPOSALS.iter().filter(|proposal| !features.contains(proposal.flags));
+    if let Some(wanted) = error.missing_wasm_feature() {
+        return missing.find(|proposal| proposal.flags.intersects(wanted));
     }
     if !is_valid(bytes, all) {
         return None;
     }
     // It needs this one alone, or this one among several.
-    proposal(&|features| is_valid(bytes, FEATURES | features))
-        .or_else(|| proposal(&|features| !is_valid(bytes, all - features)))
+    let alone = missing.clone().find(|proposal| is_valid(bytes, features | proposal.flags));
+    alone.or_else(|| missing.find(|proposal| !is_valid(bytes, all - proposal.flags)))
 }
 
 fn is_valid(bytes: &[u8], features: WasmFeatures) -> bool {

@@ -35,6 +35,18 @@ pub enum Error {
         /// Where it is needed first, in bytes from the start of the module.
         offset: u64,
     },
+    /// The module needs a feature that the configuration excludes.
+    #[error("feature switched off: {feature}{}; allow `{name}` among the features", Place(function.as_deref(), *offset))]
+    SwitchedOff {
+        /// The feature.
+        feature: String,
+        /// What it is called in lists of features.
+        name: &'static str,
+        /// The function that needs it.
+        function: Option<String>,
+        /// Where it is needed first, in bytes from the start of the module.
+        offset: u64,
+    },
     /// The module is larger than what is supported.
     #[error("module too large: {limit}{}; split it", Place(function.as_deref(), *offset))]
     Limit {
@@ -55,6 +67,7 @@ impl Error {
             Self::Malformed { offset, .. }
             | Self::Invalid { offset, .. }
             | Self::Unsupported { offset, .. }
+            | Self::SwitchedOff { offset, .. }
             | Self::Limit { offset, .. } => *offset,
         }
     }
@@ -66,6 +79,7 @@ impl Error {
             Self::Malformed { function, .. }
             | Self::Invalid { function, .. }
             | Self::Unsupported { function, .. }
+            | Self::SwitchedOff { function, .. }
             | Self::Limit { function, .. } => function.as_deref(),
         }
     }

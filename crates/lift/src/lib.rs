@@ -14,6 +14,7 @@ mod call;
 mod control;
 mod diagnose;
 mod error;
+mod features;
 mod func;
 mod global;
 mod glue;
@@ -36,6 +37,7 @@ use spinwise_model::context::Layout;
 use spinwise_model::module::Module;
 
 pub use crate::error::Error;
+pub use crate::features::Features;
 use crate::func::{Facts, Failure, Scratch, lift_body};
 use crate::parse::{Parsed, parse};
 
@@ -48,6 +50,8 @@ pub struct Config {
     pub host_call_conv: CallConv,
     /// The convention of the poll thunk.
     pub thunk_call_conv: CallConv,
+    /// What modules may use.
+    pub features: Features,
 }
 
 impl fmt::Debug for Config {
@@ -55,6 +59,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("host_call_conv", &self.host_call_conv)
             .field("thunk_call_conv", &self.thunk_call_conv)
+            .field("features", &self.features)
             .finish_non_exhaustive()
     }
 }
@@ -81,8 +86,9 @@ pub fn lift(bytes: &[u8], config: &Config) -> Result<Lifted, Error> {
         let limit = "modules must be shorter than 4 GiB".to_owned();
         return Err(Error::Limit { limit, function: None, offset: 0 });
     }
+    let features = config.features;
     let Parsed { mut module, bodies } =
-        parse(bytes).map_err(|error| diagnose::diagnose(bytes, Failure::Wasm(error)))?;
+        parse(bytes, features.flags()).map_err(|error| diagnose::diagnose(bytes, features, Failure::Wasm(error)))?;
     let layout = Layout::new(&module);
     let lifted: Vec<_> = bodies
         .into_par_iter()
@@ -90,7 +96,7 @@ pub fn lift(bytes: &[u8], config: &Config) -> Result<Lifted, Error> {
         .collect();
     let mut functions = Vec::with_capacity(lifted.len());
     for body in lifted {
-        let (function, facts) = body.map_err(|failure| diagnose::diagnose(bytes, failure))?;
+        let (function, facts) = body.map_err(|failure| diagnose::diagnose(bytes, features, failure))?;
         functions.push(function);
         note(&mut module, facts);
     }

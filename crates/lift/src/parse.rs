@@ -19,10 +19,6 @@ use crate::func::Body;
 use crate::names::Names;
 use crate::types::{global_type, memory_type, sub_type, table_type};
 
-/// What is supported: WebAssembly 2.0, threads, extended constant expressions.
-pub(crate) const FEATURES: WasmFeatures =
-    WasmFeatures::WASM2.union(WasmFeatures::THREADS).union(WasmFeatures::EXTENDED_CONST);
-
 /// Tables, and bodies in index order.
 pub(crate) struct Parsed<'a> {
     pub(crate) module: Module,
@@ -30,10 +26,10 @@ pub(crate) struct Parsed<'a> {
 }
 
 /// Reads a module. All of it is valid then, apart from its bodies.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>> {
-    let mut validator = Validator::new_with_features(FEATURES);
+pub(crate) fn parse(bytes: &[u8], features: WasmFeatures) -> Result<Parsed<'_>> {
+    let mut validator = Validator::new_with_features(features);
     let mut parser = Parser::new(0);
-    parser.set_features(FEATURES);
+    parser.set_features(features);
     let mut parsed = Parsed { module: Module::default(), bodies: Vec::new() };
     let mut names = Names::default();
     for payload in parser.parse_all(bytes) {

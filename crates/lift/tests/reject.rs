@@ -3,7 +3,7 @@
 mod common;
 
 use common::{config, lift_text};
-use spinwise_lift::{Error, lift};
+use spinwise_lift::{Config, Error, Features, lift};
 
 fn error(text: &str) -> Error {
     let error = lift_text(text).expect_err("a bad module");
@@ -13,7 +13,8 @@ fn error(text: &str) -> Error {
 }
 
 #[test]
-fn unsupported_features_are_named() {
+fn missing_features_are_named() {
+    let config = Config { features: Features::parse("wasm2,threads").unwrap(), ..config() };
     let cases = [
         ("tail calls", r#"(func $bad (return_call $bad))"#, Some("bad")),
         ("tail calls", r#"(table 1 funcref) (func (export "x") (return_call_indirect (i32.const 0)))"#, Some("x")),
@@ -37,11 +38,16 @@ fn unsupported_features_are_named() {
         ("garbage collection", "(type (struct))", None),
         ("garbage collection", "(func (result i32) (ref.eq (ref.null eq) (ref.null eq)))", Some("func[0]")),
         ("custom page sizes", "(memory 1 (pagesize 1))", None),
+        ("stack switching", "(type $f (func)) (type $k (cont $f))", None),
     ];
     for (feature, body, function) in cases {
-        let error = error(&format!("(module {body})"));
+        let error = lift(&wat::parse_str(format!("(module {body})")).unwrap(), &config).unwrap_err();
         assert!(
-            matches!(&error, Error::Unsupported { feature: found, .. } if found.starts_with(feature)),
+            matches!(
+                &error,
+                Error::Unsupported { feature: found, .. } | Error::SwitchedOff { feature: found, .. }
+                    if found.starts_with(feature)
+            ),
             "{error}: {body}"
         );
         assert_eq!(error.function(), function, "{error}: {body}");

@@ -2,12 +2,15 @@
 
 pub use spinwise_emit::{Cpu, OptLevel};
 pub use spinwise_guard::Mode as GuardMode;
+pub use spinwise_lift::Features;
 
 /// Settings of one translation. The default is what `spinwise run` uses.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Which cycles are guarded.
     pub guard: GuardMode,
+    /// Which proposals of WebAssembly modules may use.
+    pub features: Features,
     /// How hard Cranelift tries.
     pub opt: OptLevel,
     /// Target triple; `None` is the host.
@@ -24,6 +27,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { guard: GuardMode::Spin, opt: OptLevel::Speed, target: None, cpu: Cpu::Native, verify: false, jobs: None }
+        Self {
+            guard: GuardMode::Spin,
+            features: Features::default(),
+            opt: OptLevel::Speed,
+            target: None,
+            cpu: Cpu::Native,
+            verify: false,
+            jobs: None,
+        }
     }
 }

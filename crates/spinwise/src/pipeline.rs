@@ -85,7 +85,8 @@ pub fn translate_watched(
     let host = isa.default_call_conv();
     let thunk = thunk_convention(&*isa, host);
     let frontend = isa.frontend_config();
-    let lift_config = spinwise_lift::Config { frontend, host_call_conv: host, thunk_call_conv: thunk };
+    let lift_config =
+        spinwise_lift::Config { frontend, host_call_conv: host, thunk_call_conv: thunk, features: config.features };
     let spinwise_lift::Lifted { module, mut functions, mut glue } = spinwise_lift::lift(wasm, &lift_config)?;
 
     watch(Stage::Lifted, &functions);

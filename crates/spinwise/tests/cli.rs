@@ -87,7 +87,7 @@ fn bad_modules_exit_65() {
     let binary = file("binary", &[0xff; 40]);
     let empty = file("empty.wasm", b"");
     let invalid = file("invalid.wat", b"(module (func $f (result i32)))");
-    let unsupported = file("tail.wat", b"(module (func $again (return_call $again)))");
+    let unsupported = file("cont.wat", b"(module (type $f (func)) (type $k (cont $f)))");
     for command in ["run", "explain"] {
         fails(&[command, &truncated], 65, &["offset 0x"]);
         fails(&[command, &garbage], 65, &["offset 0x"]);
@@ -95,7 +95,9 @@ fn bad_modules_exit_65() {
         fails(&[command, &binary], 65, &["neither"]);
         fails(&[command, &empty], 65, &[]);
         fails(&[command, &invalid], 65, &["f", "offset 0x"]);
-        fails(&[command, &unsupported], 65, &["tail calls", "again", "offset 0x"]);
+        fails(&[command, &unsupported], 65, &["stack switching", "offset 0x"]);
+        fails(&[command, "fixtures/guests/team.wasm", "--features", "-threads"], 65, &["threads", "switched off"]);
+        fails(&[command, "fixtures/guests/team.wasm", "--features", "thread"], 2, &["`thread`", "threads", "simd"]);
     }
     let unlinkable = file("import.wat", br#"(module (import "env" "missing" (func)) (func (export "_start")))"#);
     fails(&["run", &unlinkable], 65, &["unknown import", "env.missing"]);

@@ -51,13 +51,22 @@ fn flags(text: &str) -> BTreeSet<String> {
 fn the_page_has_exactly_the_flags_of_the_command() {
     let page = page();
     let common = flags(&section(&page, "### All commands that translate"));
-    assert!(common.len() == 4, "{common:?}");
+    assert!(common.len() == 5, "{common:?}");
     for command in ["run", "compile", "explain", "wast"] {
         let mut documented = flags(&section(&page, &format!("### `spinwise {command}")));
         documented.extend(common.iter().cloned());
         let real = flags(&output(&[command, "--help"]));
         assert_eq!(documented, real, "{command}");
     }
+}
+
+#[test]
+fn the_page_names_every_feature() {
+    let page = page();
+    let (_, list) = page.split_once("<!-- names of features -->").expect("the list");
+    let (list, _) = list.split_once("\n#").expect("a heading behind it");
+    let documented: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    assert_eq!(documented, spinwise::config::Features::names().collect::<Vec<_>>());
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) fn config() -> Config {
         frontend: isa.frontend_config(),
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: CallConv::PreserveAll,
+        features: spinwise_lift::Features::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::isa::{OwnedTargetIsa, lookup_by_name};
 use cranelift_codegen::settings::{self, Configurable};
-use spinwise_lift::Config;
+use spinwise_lift::{Config, Features};
 
 /// A target with all that its CPU must have beyond the triple's least.
 pub(crate) const ALL: &[(&str, &[&str])] = &[
@@ -39,7 +39,12 @@ pub(crate) fn host(all_features: bool, level: &str) -> OwnedTargetIsa {
 /// What lifting must know about a target.
 pub(crate) fn config(isa: &OwnedTargetIsa) -> Config {
     let convention = isa.default_call_conv();
-    Config { frontend: isa.frontend_config(), host_call_conv: convention, thunk_call_conv: convention }
+    Config {
+        frontend: isa.frontend_config(),
+        host_call_conv: convention,
+        thunk_call_conv: convention,
+        features: Features::default(),
+    }
 }
 
 fn flags(level: &str) -> settings::Flags {

@@ -27,6 +27,7 @@ pub(crate) fn program_with(text: &str, mode: Mode) -> Arc<Program> {
         frontend: isa.frontend_config(),
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: thunk,
+        features: spinwise_lift::Features::default(),
     };
     let lifted = spinwise_lift::lift(&bytes, &config).expect("a valid module");
     let (module, mut functions, mut glue) = (lifted.module, lifted.functions, lifted.glue);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use spinwise::config::Features;
 
 /// Translates threaded WebAssembly to native code whose threads can never spin out of reach.
 #[derive(Parser, Debug)]
@@ -109,6 +110,9 @@ pub(crate) struct TranslationArgs {
     /// Which cycles poll: those that read shared memory atomically, all, or none
     #[arg(long, value_enum, default_value = "spin")]
     pub(crate) guard: Guard,
+    /// Proposals of WebAssembly that modules may use: names, `-` before one to exclude it; `all`, `none`, `wasm2`, `wasm3`
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = Features::parse, allow_hyphen_values = true)]
+    pub(crate) features: Features,
     /// How hard to optimise
     #[arg(short = 'O', value_enum, default_value = "speed", value_name = "LEVEL")]
     pub(crate) opt: Opt,

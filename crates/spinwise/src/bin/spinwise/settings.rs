@@ -29,6 +29,7 @@ pub(crate) fn config(args: &TranslationArgs) -> Config {
             Opt::Speed => OptLevel::Speed,
             Opt::Size => OptLevel::Size,
         },
+        features: args.features,
         verify: args.verify,
         jobs: args.jobs.map(usize::from),
         ..Config::default()
