@@ -21,6 +21,9 @@ const MESSAGES: &[(&str, &[TrapCode])] = &[
     ("unaligned atomic", &[TrapCode::UnalignedAtomic]),
     ("expected shared memory", &[TrapCode::ExpectedSharedMemory]),
     ("null", &[TrapCode::NullReference]),
+    // Other engines' words.
+    ("out of bounds", &[TrapCode::MemoryOutOfBounds, TrapCode::TableOutOfBounds]),
+    ("atomic wait on non-shared memory", &[TrapCode::ExpectedSharedMemory]),
 ];
 
 /// The trap codes that a message allows; empty for a message that is not known.

@@ -237,7 +237,9 @@ impl<'scope, 'env> Runner<'scope, 'env> {
     fn instantiate(&mut self, program: &Arc<Program>) -> Result<Instance, Failure> {
         let mut imports = Imports::new();
         for import in &program.module.imports {
-            if let Some(found) = self.registered.get(&import.module).and_then(|exports| exports.get(&import.field)) {
+            // Several engines' scripts rely on a named instance being registered under its name.
+            let from = self.registered.get(&import.module).or_else(|| self.instances.get(&import.module));
+            if let Some(found) = from.and_then(|exports| exports.get(&import.field)) {
                 imports.define(&import.module, &import.field, found.clone());
             }
         }
