@@ -50,6 +50,7 @@ fn suites() -> Vec<Suite> {
         of(Proposal::Simd, "wasm2"),
         of(Proposal::Threads, "wasm2,threads"),
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
+        of(Proposal::TailCall, "wasm2,tail-call"),
     ]
 }
 

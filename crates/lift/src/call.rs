@@ -1,10 +1,12 @@
-//! Calls of functions and through tables.
+//! Calls of functions and through tables, tail calls too.
 //!
-//! Invariant: a callee's first argument is the instance context it belongs to. A direct call of an imported function goes
+//! Invariants: a callee's first argument is the instance context it belongs to. A direct call of an imported function goes
 //! to this module's import stub, which leaves guest code for it; an indirect one finds code and context in the reference.
+//! A tail call gives up its function's frame before the callee runs, so a chain of them needs no stack; its result type is
+//! the function's own, as validation has seen to.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Inst, InstBuilder, Value, types};
+use cranelift_codegen::ir::{self, Inst, InstBuilder, MemFlagsData, Value, types};
 use spinwise_model::context::{FuncRef, InstanceHeader};
 use spinwise_model::index::{FuncIndex, TableIndex, TypeIndex};
 use spinwise_model::trap::TrapCode;
@@ -16,24 +18,51 @@ use crate::table;
 
 /// Lifts a call; `false` if the operator is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
-    match op {
-        Operator::Call { function_index } => call(cx, FuncIndex(*function_index)),
+    let (kind, callee) = match *op {
+        Operator::Call { function_index } => (Kind::Call, direct(cx, FuncIndex(function_index))),
+        Operator::ReturnCall { function_index } => (Kind::Tail, direct(cx, FuncIndex(function_index))),
         Operator::CallIndirect { type_index, table_index } => {
-            call_indirect(cx, TableIndex(*table_index), TypeIndex(*type_index));
+            (Kind::Call, in_table(cx, TableIndex(table_index), TypeIndex(type_index)))
+        }
+        Operator::ReturnCallIndirect { type_index, table_index } => {
+            (Kind::Tail, in_table(cx, TableIndex(table_index), TypeIndex(type_index)))
         }
         _ => return false,
-    }
+    };
+    call(cx, kind, callee);
     true
 }
 
-fn call(cx: &mut FuncCx<'_, '_>, func: FuncIndex) {
-    let args = arguments(cx, cx.module.functions[func.index()].ty, cx.vmctx);
-    let callee = cx.function(func);
-    let call = cx.b.ins().call(callee, &args);
-    push_results(cx, call);
+/// Whether the function goes on after a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// It takes the results.
+    Call,
+    /// It is over: the callee returns to its caller.
+    Tail,
 }
 
-fn call_indirect(cx: &mut FuncCx<'_, '_>, table: TableIndex, ty: TypeIndex) {
+/// What is called, with its context.
+pub(crate) struct Callee {
+    ty: TypeIndex,
+    code: Code,
+    vmctx: Value,
+}
+
+/// Where the code is.
+enum Code {
+    Known(ir::FuncRef),
+    At(Value),
+}
+
+/// A function of the module's index space.
+fn direct(cx: &mut FuncCx<'_, '_>, func: FuncIndex) -> Callee {
+    let ty = cx.module.functions[func.index()].ty;
+    Callee { ty, code: Code::Known(cx.function(func)), vmctx: cx.vmctx }
+}
+
+/// Pops a table index: the function there, of that type.
+fn in_table(cx: &mut FuncCx<'_, '_>, table: TableIndex, ty: TypeIndex) -> Callee {
     let offset = cx.offset();
     cx.facts.indirect_calls.push((offset, (table, ty)));
     let index = cx.pop();
@@ -45,18 +74,43 @@ fn call_indirect(cx: &mut FuncCx<'_, '_>, table: TableIndex, ty: TypeIndex) {
     let at = i32::try_from(ty.0 * 4).expect("validation bounds the number of types");
     let expected = cx.b.ins().load(types::I32, CONSTANT, ids, at);
     // Constant, but only once the reference is known not to be null: these loads must stay behind the check.
-    let fixed = CONTEXT.with_readonly();
-    let actual = cx.b.ins().load(types::I32, fixed, reference, FuncRef::TYPE_ID);
+    let actual = cx.b.ins().load(types::I32, BEHIND_CHECK, reference, FuncRef::TYPE_ID);
     let differs = cx.b.ins().icmp(IntCC::NotEqual, actual, expected);
     cx.b.ins().trapnz(differs, trap(TrapCode::IndirectCallTypeMismatch));
-
-    let code = cx.b.ins().load(types::I64, fixed, reference, FuncRef::CODE);
-    let vmctx = cx.b.ins().load(types::I64, fixed, reference, FuncRef::VMCTX);
-    let args = arguments(cx, ty, vmctx);
-    let signature = cx.signature(ty);
-    let call = cx.b.ins().call_indirect(signature, code, &args);
-    push_results(cx, call);
+    referenced(cx, reference, ty)
 }
+
+/// What a reference that is not null refers to: a function of that type.
+pub(crate) fn referenced(cx: &mut FuncCx<'_, '_>, reference: Value, ty: TypeIndex) -> Callee {
+    let code = cx.b.ins().load(types::I64, BEHIND_CHECK, reference, FuncRef::CODE);
+    let vmctx = cx.b.ins().load(types::I64, BEHIND_CHECK, reference, FuncRef::VMCTX);
+    Callee { ty, code: Code::At(code), vmctx }
+}
+
+/// Pops the arguments of a callee and calls it.
+pub(crate) fn call(cx: &mut FuncCx<'_, '_>, kind: Kind, callee: Callee) {
+    let Callee { ty, code, vmctx } = callee;
+    let args = arguments(cx, ty, vmctx);
+    let call = match (kind, code) {
+        (Kind::Call, Code::Known(func)) => cx.b.ins().call(func, &args),
+        (Kind::Call, Code::At(code)) => {
+            let signature = cx.signature(ty);
+            cx.b.ins().call_indirect(signature, code, &args)
+        }
+        (Kind::Tail, Code::Known(func)) => cx.b.ins().return_call(func, &args),
+        (Kind::Tail, Code::At(code)) => {
+            let signature = cx.signature(ty);
+            cx.b.ins().return_call_indirect(signature, code, &args)
+        }
+    };
+    match kind {
+        Kind::Call => push_results(cx, call),
+        Kind::Tail => cx.dead = Some(0),
+    }
+}
+
+/// Flags of a load of what never changes from a reference that must first be known not to be null.
+const BEHIND_CHECK: MemFlagsData = CONTEXT.with_readonly();
 
 /// Pops the arguments of a callee and puts its context before them.
 fn arguments(cx: &mut FuncCx<'_, '_>, ty: TypeIndex, vmctx: Value) -> Vec<Value> {

@@ -41,7 +41,7 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
     supported("simd", "SIMD", WasmFeatures::SIMD),
     supported("threads", "threads", WasmFeatures::THREADS),
     supported("extended-const", "extended constant expressions", WasmFeatures::EXTENDED_CONST),
-    unsupported("tail-call", "tail calls", WasmFeatures::TAIL_CALL),
+    supported("tail-call", "tail calls", WasmFeatures::TAIL_CALL),
     unsupported("exceptions", "exception handling", WasmFeatures::EXCEPTIONS),
     unsupported("legacy-exceptions", "legacy exception handling", WasmFeatures::LEGACY_EXCEPTIONS)
         .needing(WasmFeatures::EXCEPTIONS),

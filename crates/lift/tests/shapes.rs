@@ -206,14 +206,32 @@ fn an_if_without_else_after_a_branch_to_its_end() {
 }
 
 #[test]
-fn an_import_stub_checks_the_stack_and_says_who_calls() {
+fn an_import_stub_checks_the_stack_says_who_calls_and_is_gone() {
     let lifted = lifted(r#"(module (import "m" "f" (func (param i32) (result i64 f32))))"#);
     let stub = lifted.glue[0].display().to_string();
     let at = |needle: &str| stub.find(needle).unwrap_or_else(|| panic!("no {needle} in {stub}"));
-    assert!(at("get_stack_pointer") < at("user10"), "{stub}");
-    assert!(
-        at("user10") < at("store notrap aligned v0") && at("store notrap aligned v0") < at("call_indirect"),
-        "{stub}"
+    let caller = "store notrap aligned v0";
+    assert!(at("get_stack_pointer") < at("user10") && at("user10") < at(caller), "{stub}");
+    assert!(at(caller) < at("return_call_indirect"), "{stub}");
+}
+
+#[test]
+fn tail_calls_end_their_block_with_the_same_checks() {
+    let lifted = lifted(
+        r#"(module (import "m" "f" (func $import (param i32) (result i32)))
+         (type $t (func (param i32) (result i32))) (table 7 funcref)
+         (func (param i32) (result i32) (return_call $import (local.get 0)) (drop) (i32.popcnt))
+         (func (param i32) (result i32) (block (br_if 0 (local.get 0)) (return_call 1 (i32.eqz (local.get 0)))) (i32.const 4))
+         (func (param i32) (result i32) (return_call_indirect (type $t) (i32.const 1) (local.get 0))))"#,
     );
-    assert!(at("call_indirect") < at("user14") && at("user14") < at("return"), "{stub}");
+    assert_eq!(count(&lifted, 0, Opcode::ReturnCall), 1, "{}", clif(&lifted, 0));
+    assert_eq!(count(&lifted, 0, Opcode::Return) + count(&lifted, 0, Opcode::Popcnt), 0);
+    assert_eq!((count(&lifted, 1, Opcode::ReturnCall), count(&lifted, 1, Opcode::Return)), (1, 1));
+    let text = clif(&lifted, 2);
+    let at = |needle: &str| text.find(needle).unwrap_or_else(|| panic!("no {needle} in {text}"));
+    assert!(
+        at("user4") < at("user5") && at("user5") < at("user6") && at("user6") < at("return_call_indirect"),
+        "{text}"
+    );
+    assert_eq!(lifted.module.indirect_calls.len(), 1, "the guard is told which table");
 }

@@ -4,8 +4,8 @@
 //! a symbol. The only symbols an object leaves undefined are the [`Builtin`]s, all named `spw_*`.
 
 /// Namespace of wasm functions, by function index. For an imported function it names the *import stub*: the compiled
-/// function that charges the budget, checks the host's headroom, leaves guest code through the import's entry in the
-/// instance context, and tests `interrupted` when it is back.
+/// function that charges the budget, checks the host's headroom, and leaves guest code by a tail call through the import's
+/// entry in the instance context.
 pub const NS_FUNC: u32 = 0;
 /// Namespace of [`Builtin`]s, by [`Builtin::index`].
 pub const NS_BUILTIN: u32 = 1;
@@ -78,7 +78,8 @@ builtins! {
     /// `poll(thread, site)`: the guard's cold call, through the poll thunk.
     Poll = "spw_poll" (I64, I32);
     /// `host_call(host function object, args) -> status`: calls a host closure. The calling instance context is
-    /// `ThreadContext::caller`, written by the import stub.
+    /// `ThreadContext::caller`, written by the import stub. It fails, with nothing pending, if the thread was interrupted
+    /// meanwhile.
     HostCall = "spw_host_call" (I64, I64) -> I32;
     /// `memory_grow(vmctx, memory, delta pages) -> old pages or -1`
     MemoryGrow = "spw_memory_grow" (I64, I32, I64) -> I64;

@@ -20,7 +20,8 @@ pub(super) unsafe extern "C" fn poll(thread: *const GuestThread, site: u32) {
     poll::poll(running, site);
 }
 
-/// `spw_host_call`. The import stub has looked at the stack.
+/// `spw_host_call`. The import stub has looked at the stack. A thread that was interrupted meanwhile fails with nothing
+/// pending, whatever the closure answered well: the stub is gone, and compiled code would not look.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: *mut u8) -> u32 {
     let running = signal::running().expect("compiled code runs inside an entry");
@@ -32,7 +33,7 @@ pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: 
     let host = unsafe { &*host };
     // SAFETY: the adapter made as many slots as there are parameters or results.
     match unsafe { host.call(Caller::new(running, Some(instance)), Slots::new(slots)) } {
-        Ok(()) => 0,
+        Ok(()) => running.thread().interrupted().into(),
         Err(error) => running.fail(error),
     }
 }

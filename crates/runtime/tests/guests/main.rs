@@ -5,5 +5,6 @@ mod ends;
 mod host;
 mod links;
 mod spawns;
+mod tails;
 mod traps;
 mod waits;
