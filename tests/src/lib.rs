@@ -74,13 +74,21 @@ pub enum Ended {
     Killed,
 }
 
-/// Runs a command, and kills it when it takes longer than `limit`.
+/// Runs a command without input, and kills it when it takes longer than `limit`.
 ///
 /// # Panics
 /// If the command cannot be started or waited for.
 pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
+    run_on_within(limit, command, Stdio::null(), Stdio::piped())
+}
+
+/// As [`run_within`], with these as standard input and output; output that is not a pipe is not collected.
+///
+/// # Panics
+/// As [`run_within`].
+pub fn run_on_within(limit: Duration, command: &mut Command, stdin: Stdio, stdout: Stdio) -> Ended {
     let start = Instant::now();
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()).spawn();
     let mut child: Child = child.unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let stdout = child.stdout.take().map(drain);
     let stderr = child.stderr.take().map(drain);

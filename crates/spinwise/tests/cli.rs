@@ -128,7 +128,8 @@ fn errors_are_one_line() {
 #[test]
 fn missing_inputs_exit_66_and_wrong_flags_2() {
     fails(&["run", "no/such/file.wasm"], 66, &["no/such/file.wasm"]);
-    fails(&["run", "--dir", "no/such/folder", TRAPS], 66, &["no/such/folder"]);
+    fails(&["run", "--dir", "no/such/folder", TRAPS], 66, &["--dir no/such/folder"]);
+    fails(&["run", "--dir-ro", "no/such/folder", TRAPS], 66, &["--dir-ro no/such/folder"]);
     for args in [
         &["run", "--no-such-flag", TRAPS][..],
         &["run", "--guard", "sometimes", TRAPS],
@@ -187,11 +188,23 @@ fn wasi_reaches_the_guest() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("note.txt"), "from the host\n").expect("written");
     let dir = format!("{}::/data", folder.path().display());
-    assert_eq!(succeeds(&["run", "--dir", &dir, WASI, "--", "read", "/data/note.txt"]), "from the host\n");
-    assert_eq!(succeeds(&["run", "--dir", &dir, WASI, "--", "list", "/data"]), "note.txt\n");
-    fails(&["run", "--dir", &dir, WASI, "--", "write", "/data/new.txt", "x"], 1, &["Read-only file system"]);
-    fails(&["run", "--dir", &dir, WASI, "--", "read", "/data/../etc/passwd"], 1, &["cannot open"]);
-    assert!(!folder.path().join("new.txt").exists(), "preopens are read-only");
+    for flag in ["--dir", "--dir-ro"] {
+        assert_eq!(succeeds(&["run", flag, &dir, WASI, "--", "read", "/data/note.txt"]), "from the host\n");
+        assert_eq!(succeeds(&["run", flag, &dir, WASI, "--", "list", "/data"]), "note.txt\n");
+        fails(&["run", flag, &dir, WASI, "--", "read", "/data/../etc/passwd"], 1, &["cannot open"]);
+        fails(&["run", flag, &dir, WASI, "--", "write", "/data/../new.txt", "x"], 1, &["cannot create"]);
+    }
+    fails(&["run", "--dir-ro", &dir, WASI, "--", "write", "/data/new.txt", "x"], 1, &["Read-only file system"]);
+    fails(&["run", "--dir-ro", &dir, WASI, "--", "write", "/data/note.txt", "x"], 1, &["Read-only file system"]);
+    assert_eq!(fs::read_to_string(folder.path().join("note.txt")).expect("readable"), "from the host\n");
+    assert!(!folder.path().join("new.txt").exists(), "nothing changes through --dir-ro");
+    succeeds(&["run", "--dir", &dir, WASI, "--", "write", "/data/new.txt", "from the guest"]);
+    assert_eq!(fs::read_to_string(folder.path().join("new.txt")).expect("written"), "from the guest");
+    // Without a name of its own a directory has the host's.
+    let host = folder.path().to_str().expect("UTF-8");
+    let note = format!("{host}/note.txt");
+    assert_eq!(succeeds(&["run", "--dir-ro", host, WASI, "--", "read", &note]), "from the host\n");
+    fails(&["run", WASI, "--", "read", &note], 1, &["cannot open"]);
 }
 
 #[test]

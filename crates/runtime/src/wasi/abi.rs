@@ -28,7 +28,9 @@ pub(super) enum Filetype {
     Directory = 3,
     /// Regular file.
     RegularFile = 4,
-    /// Stream socket; preview 1 has no name for a local one, so every socket counts as this.
+    /// Datagram socket: each message is sent and received whole.
+    SocketDgram = 5,
+    /// Stream socket.
     SocketStream = 6,
     /// Symbolic link.
     SymbolicLink = 7,
@@ -82,8 +84,10 @@ impl Rights {
     pub(super) const PATH_REMOVE_DIRECTORY: Self = Self(1 << 25);
     pub(super) const PATH_UNLINK_FILE: Self = Self(1 << 26);
     pub(super) const POLL_FD_READWRITE: Self = Self(1 << 27);
-    /// Every right that a file or directory can have; sockets' own are left out.
-    pub(super) const ALL: Self = Self((1 << 28) - 1);
+    pub(super) const SOCK_SHUTDOWN: Self = Self(1 << 28);
+    pub(super) const SOCK_ACCEPT: Self = Self(1 << 29);
+    /// Every right there is.
+    pub(super) const ALL: Self = Self((1 << 30) - 1);
 
     pub(super) const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -143,6 +147,16 @@ pub(super) mod fstflags {
     pub(crate) const MTIM_NOW: u16 = 8;
     pub(crate) const ALL: u16 = 15;
 }
+
+/// `riflags`: of `sock_recv`.
+pub(super) mod riflags {
+    pub(crate) const PEEK: u32 = 1;
+    pub(crate) const WAITALL: u32 = 2;
+    pub(crate) const ALL: u32 = 3;
+}
+
+/// `roflags`: a datagram was longer than the buffers.
+pub(super) const DATA_TRUNCATED: u16 = 1;
 
 /// `lookupflags`: follow a symbolic link in the last component.
 pub(super) const SYMLINK_FOLLOW: u32 = 1;

@@ -4,12 +4,14 @@
 //! directory it was opened from. A call that the object cannot serve fails as on POSIX; one that it could serve, but whose
 //! right was given up, fails with [`Errno::NotCapable`].
 
-use std::io::Cursor;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{Cursor, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::net::SocketType;
+use rustix::net::sockopt::{socket_acceptconn, socket_type};
 
 use super::abi::{Filetype, Rights, fdflags};
 use super::errno::{Errno, Result};
@@ -67,6 +69,12 @@ const SEEKABLE: Rights = Rights::FD_SEEK.with(Rights::FD_TELL).with(Rights::FD_A
 
 /// What needs write access.
 const WRITABLE: Rights = Rights::FD_WRITE.with(Rights::FD_ALLOCATE).with(Rights::FD_FILESTAT_SET_SIZE);
+
+/// What a connected socket can do.
+const SOCKET: Rights = ANY.with(Rights::FD_READ).with(Rights::FD_WRITE).with(Rights::SOCK_SHUTDOWN);
+
+/// What a listening socket can do. It is readable when somebody wants to connect.
+const LISTENER: Rights = ANY.with(Rights::FD_READ).with(Rights::SOCK_ACCEPT);
 
 /// What a regular file can do.
 const FILE: Rights = ANY.with(SEEKABLE).with(WRITABLE).with(Rights::FD_READ);
@@ -128,10 +136,20 @@ pub(super) struct Descriptor {
 impl Descriptor {
     /// Wraps a descriptor of the host.
     pub(super) fn host(fd: OwnedFd, origin: Origin) -> Result<Self> {
-        let kind = Filetype::from(FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode));
+        let mut kind = Filetype::from(FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode));
+        if kind == Filetype::SocketStream && socket_type(&fd)? == SocketType::DGRAM {
+            kind = Filetype::SocketDgram;
+        }
         let status = rustix::fs::fcntl_getfl(&fd)?;
         let mut supported = match kind {
             Filetype::Directory => DIRECTORY,
+            Filetype::SocketDgram => SOCKET,
+            Filetype::SocketStream if socket_acceptconn(&fd)? => {
+                // Another thread or process may be faster to accept; accept has no flag that says not to wait then.
+                rustix::fs::fcntl_setfl(&fd, status | OFlags::NONBLOCK)?;
+                LISTENER
+            }
+            Filetype::SocketStream => SOCKET,
             Filetype::RegularFile | Filetype::BlockDevice => FILE,
             // A terminal or a pipe has no position; `isatty` in guests goes by this.
             _ if rustix::fs::tell(&fd).is_err() => ANY | Rights::FD_READ | Rights::FD_WRITE,
@@ -166,6 +184,10 @@ impl Descriptor {
             supported = supported & !CHANGES;
         }
         let inheriting = if kind == Filetype::Directory { granted } else { Rights::NONE };
+        let fd = match (kind, ours) {
+            (Filetype::Unknown | Filetype::CharacterDevice, false) => own_description(&fd, status).unwrap_or(fd),
+            _ => fd,
+        };
         Ok(Self {
             held: Mutex::new(Held { base: supported & granted, inheriting }),
             flags: AtomicU16::new(flags),
@@ -239,6 +261,16 @@ impl Descriptor {
             && !matches!(self.kind, Filetype::RegularFile | Filetype::Directory | Filetype::BlockDevice)
     }
 
+    /// Whether it is a socket.
+    pub(super) fn is_socket(&self) -> bool {
+        matches!(self.kind, Filetype::SocketStream | Filetype::SocketDgram)
+    }
+
+    /// Whether it is a socket that gives connections, not bytes.
+    pub(super) fn is_listening(&self) -> bool {
+        self.supported.contains(Rights::SOCK_ACCEPT)
+    }
+
     /// Its rights, as the guest sees them.
     pub(super) fn held(&self) -> Held {
         *self.held.lock()
@@ -273,4 +305,17 @@ impl Descriptor {
     pub(super) fn hold_position(&self) -> Option<MutexGuard<'_, ()>> {
         (!self.is_stream()).then(|| self.position.lock())
     }
+}
+
+/// Opens an inherited pipe or terminal anew, so that it can be non-blocking for us and stay as it is for other processes:
+/// a thread that was told of bytes which another then took must get `again` from the host, not wait where nothing can
+/// end it. Where the host does not let us (no `/proc`, no permission, no reader yet), `None`.
+fn own_description(fd: &OwnedFd, status: OFlags) -> Option<OwnedFd> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(fd).ok()?.st_mode);
+    if kind != FileType::Fifo && !fd.is_terminal() {
+        return None;
+    }
+    let kept = status & (OFlags::RWMODE | OFlags::APPEND);
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(path, kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).ok()
 }

@@ -139,6 +139,11 @@ impl Spans {
         Ok(Self { rest, left: left.min(MAX_TRANSFER) })
     }
 
+    /// Bytes that there are to move.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Reads into the buffers from `source`, which gets a buffer and how many bytes came before it.
     ///
     /// Goes on until the buffers are full or `source` gives less than it could; a stream is read only once. An error

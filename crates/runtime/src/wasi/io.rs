@@ -1,7 +1,8 @@
 //! Moving bytes: `fd_read`, `fd_write`, `fd_pread`, `fd_pwrite`, `fd_seek`, `fd_tell`.
 //!
 //! A stream (pipe, terminal, socket) is asked for readiness first, in a wait that the end of the process ends, and then
-//! read once or written at most `PIPE_BUF` bytes at a time, which a ready pipe takes without blocking.
+//! read once or written at most `PIPE_BUF` bytes at a time, which a ready pipe takes without blocking. A datagram is one
+//! message: it is written whole.
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +11,9 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno as Host;
+use rustix::net::{RecvFlags, SendFlags};
 
-use super::abi::Rights;
+use super::abi::{Filetype, Rights};
 use super::context::Call;
 use super::descriptor::{Descriptor, Object};
 use super::errno::{Errno, Result};
@@ -19,6 +21,9 @@ use super::guest::{GuestMemoryExt, Readiness, Spans};
 
 /// Bytes that a pipe takes at once when it is ready (POSIX `PIPE_BUF`, on Linux).
 const STREAM_CHUNK: usize = 4096;
+
+/// Bytes of a message that a datagram socket sends at most: one bounce buffer.
+const MAX_DATAGRAM: u64 = 64 << 10;
 
 impl Call<'_> {
     /// `fd_read`
@@ -52,10 +57,7 @@ impl Call<'_> {
         descriptor.require(Rights::FD_WRITE)?;
         self.guest.check(written, 4)?;
         let spans = Spans::load(self.guest, iovs, count)?;
-        let chunk = if descriptor.is_stream() { STREAM_CHUNK } else { usize::MAX };
-        let position = descriptor.hold_position();
-        let done = spans.drain(self.guest, chunk, |bytes, _| self.write(&descriptor, bytes))?;
-        drop(position);
+        let done = self.write_all(&descriptor, spans)?;
         self.guest.store_u32(written, done)
     }
 
@@ -100,9 +102,29 @@ impl Call<'_> {
         self.guest.store_u64(position, now)
     }
 
+    /// Writes the buffers, as far as the descriptor takes them.
+    pub(super) fn write_all(&self, descriptor: &Descriptor, spans: Spans) -> Result<u32> {
+        let chunk = match descriptor.kind {
+            Filetype::SocketDgram if spans.left() > MAX_DATAGRAM => return Err(Errno::MsgSize),
+            Filetype::SocketDgram => usize::MAX,
+            _ if descriptor.is_stream() => STREAM_CHUNK,
+            _ => usize::MAX,
+        };
+        if descriptor.kind == Filetype::SocketDgram && spans.left() == 0 {
+            // A message without bytes is one all the same.
+            self.write(descriptor, &[])?;
+        }
+        let _position = descriptor.hold_position();
+        spans.drain(self.guest, chunk, |bytes, _| self.write(descriptor, bytes))
+    }
+
     /// Reads once, waiting for a stream unless the guest said not to.
     fn read(&self, descriptor: &Descriptor, buffer: &mut [u8]) -> Result<usize> {
         match &descriptor.object {
+            Object::Host(_) if descriptor.is_listening() => Err(Errno::Inval),
+            Object::Host(file) if descriptor.is_socket() => self.patiently(descriptor, file, PollFlags::IN, || {
+                rustix::net::recv(file, &mut *buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
+            }),
             Object::Host(file) => {
                 self.patiently(descriptor, file, PollFlags::IN, || rustix::io::read(file, &mut *buffer))
             }
@@ -115,6 +137,9 @@ impl Call<'_> {
     /// Writes once, waiting for a stream unless the guest said not to.
     fn write(&self, descriptor: &Descriptor, bytes: &[u8]) -> Result<usize> {
         match &descriptor.object {
+            Object::Host(file) if descriptor.is_socket() => self.patiently(descriptor, file, PollFlags::OUT, || {
+                rustix::net::send(file, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            }),
             Object::Host(file) => self.patiently(descriptor, file, PollFlags::OUT, || rustix::io::write(file, bytes)),
             Object::Output(capture) => {
                 capture.append(bytes);
@@ -126,13 +151,13 @@ impl Call<'_> {
     }
 
     /// Does `step` once the descriptor is ready for it.
-    fn patiently(
+    pub(super) fn patiently<T>(
         &self,
         descriptor: &Descriptor,
         file: &OwnedFd,
         readiness: PollFlags,
-        mut step: impl FnMut() -> rustix::io::Result<usize>,
-    ) -> Result<usize> {
+        mut step: impl FnMut() -> rustix::io::Result<T>,
+    ) -> Result<T> {
         let stream = descriptor.is_stream();
         loop {
             if stream {

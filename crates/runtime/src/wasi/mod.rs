@@ -15,9 +15,9 @@
 //! | `paths`, `resolve` | `path_*` |
 //! | `poll` | `poll_oneoff` |
 //! | `process`, `imports` | `proc_exit`, `proc_raise`, `sched_yield` |
-//! | `sockets` | `sock_*`: a descriptor that is none answers `notsock`, an inherited socket `notsup` |
+//! | `sockets` | `sock_*`, on sockets that the host program passed on |
 //!
-//! Not built: sockets; `dsync`, `rsync` and `sync` set on an open descriptor (`inval`; they are honoured by `path_open`);
+//! Not built: `dsync`, `rsync` and `sync` set on an open descriptor (`inval`; they are honoured by `path_open`);
 //! clock subscriptions to CPU-time clocks (`notsup`); stop signals in `proc_raise` (`notsup`).
 //!
 //! Sandbox: a path never leads out of the directory it starts from (`resolve`); `perm` is the answer to an absolute
@@ -25,8 +25,10 @@
 //!
 //! Host: Linux. A named pipe is opened without waiting for its other end: for writing, `nxio` while nobody reads.
 //!
-//! Waiting: a call that may block (reads and writes of pipes, terminals and sockets, `poll_oneoff`) waits in
-//! `Guest::wait`, which the end of the process ends; it holds no lock meanwhile.
+//! Waiting: a call that may block (reads and writes of pipes, terminals and sockets, `sock_accept`, `poll_oneoff`) waits
+//! in `Guest::wait`, which the end of the process ends; it holds no lock meanwhile. The step after it does not block: a
+//! pipe or terminal is opened anew for that, a socket is told so each time. Where an inherited pipe cannot be opened anew,
+//! a thread whom another outran between the two waits in the host until it gets its turn.
 
 mod abi;
 mod args;

@@ -1,34 +1,121 @@
-//! `sock_*`: present so that every module links. There is no way for a guest to make a socket.
+//! `sock_*`: sockets that the host program passed on as a standard stream, as internet super-servers do, and connections
+//! accepted on them. A guest cannot make a socket or connect one.
+//!
+//! All of them wait as streams do: for readiness, in a wait that the end of the process ends, then a step that does not
+//! block.
 
-use super::abi::Filetype;
+use std::os::fd::OwnedFd;
+
+use rustix::event::PollFlags;
+use rustix::net::{RecvFlags, Shutdown, SocketFlags};
+
+use super::abi::{DATA_TRUNCATED, Filetype, Rights, fdflags, riflags};
 use super::context::Call;
+use super::descriptor::{Descriptor, Object, Origin};
 use super::errno::{Errno, Result};
+use super::guest::{GuestMemoryExt, Spans};
 
 impl Call<'_> {
     /// `sock_accept`
-    pub(super) fn sock_accept(&self, fd: u32, _flags: u32, _opened: u32) -> Result<()> {
-        self.refuse_socket(fd)
+    pub(super) fn sock_accept(&self, fd: u32, flags: u32, opened: u32) -> Result<()> {
+        let descriptor = self.descriptor(fd)?;
+        let socket = socket(&descriptor)?;
+        descriptor.require(Rights::SOCK_ACCEPT).map_err(|error| inval_if_unsupported(&descriptor, error))?;
+        let flags = u16::try_from(flags).ok().filter(|flags| flags & !fdflags::NONBLOCK == 0).ok_or(Errno::Inval)?;
+        self.guest.check(opened, 4)?;
+        let accepted = self
+            .patiently(&descriptor, socket, PollFlags::IN, || rustix::net::accept_with(socket, SocketFlags::CLOEXEC))?;
+        let origin = Origin::Opened { inheriting: Rights::ALL, flags, read_only: false };
+        let accepted = self.wasi.table.insert(Descriptor::host(accepted, origin)?)?;
+        self.guest.store_u32(opened, accepted)
     }
 
-    /// `sock_recv`
-    pub(super) fn sock_recv(&self, fd: u32, _iovs: u32, _count: u32, _flags: u32, _n: u32, _out: u32) -> Result<()> {
-        self.refuse_socket(fd)
+    /// `sock_recv`. `WAITALL` with `PEEK` is `PEEK` alone: what is only looked at cannot be gathered piece by piece.
+    pub(super) fn sock_recv(&self, fd: u32, iovs: u32, count: u32, flags: u32, read: u32, out: u32) -> Result<()> {
+        let descriptor = self.descriptor(fd)?;
+        let socket = socket(&descriptor)?;
+        descriptor.require(Rights::FD_READ)?;
+        if flags & !riflags::ALL != 0 || descriptor.is_listening() {
+            return Err(Errno::Inval);
+        }
+        self.guest.check(read, 4)?;
+        self.guest.check(out, 2)?;
+        let spans = Spans::load(self.guest, iovs, count)?;
+        let peek = flags & riflags::PEEK != 0;
+        let datagram = descriptor.kind == Filetype::SocketDgram;
+        let all = flags & riflags::WAITALL != 0 && !peek && !datagram;
+        let mut host = RecvFlags::DONTWAIT;
+        host.set(RecvFlags::PEEK, peek);
+        // For a datagram: the length it really has.
+        host.set(RecvFlags::TRUNC, datagram);
+        let mut truncated = false;
+        let done = spans.fill(self.guest, !all, |buffer, _| {
+            let mut done = 0;
+            loop {
+                let rest = &mut buffer[done..];
+                let room = rest.len();
+                let step =
+                    self.patiently(&descriptor, socket, PollFlags::IN, || rustix::net::recv(socket, &mut *rest, host));
+                match step {
+                    Ok((got, length)) => {
+                        truncated |= length > room;
+                        done += got;
+                        if !all || got == 0 || done == buffer.len() {
+                            return Ok(done);
+                        }
+                    }
+                    Err(Errno::Intr) => return Err(Errno::Intr),
+                    Err(_) if done > 0 => return Ok(done),
+                    Err(error) => return Err(error),
+                }
+            }
+        })?;
+        self.guest.store_u32(read, done)?;
+        self.guest.write(out, &(if truncated { DATA_TRUNCATED } else { 0 }).to_le_bytes())
     }
 
     /// `sock_send`
-    pub(super) fn sock_send(&self, fd: u32, _iovs: u32, _count: u32, _flags: u32, _sent: u32) -> Result<()> {
-        self.refuse_socket(fd)
+    pub(super) fn sock_send(&self, fd: u32, iovs: u32, count: u32, flags: u32, sent: u32) -> Result<()> {
+        let descriptor = self.descriptor(fd)?;
+        socket(&descriptor)?;
+        descriptor.require(Rights::FD_WRITE)?;
+        if flags != 0 {
+            return Err(Errno::Inval);
+        }
+        self.guest.check(sent, 4)?;
+        let spans = Spans::load(self.guest, iovs, count)?;
+        let done = self.write_all(&descriptor, spans)?;
+        self.guest.store_u32(sent, done)
     }
 
     /// `sock_shutdown`
-    pub(super) fn sock_shutdown(&self, fd: u32, _how: u32) -> Result<()> {
-        self.refuse_socket(fd)
+    pub(super) fn sock_shutdown(&self, fd: u32, how: u32) -> Result<()> {
+        let descriptor = self.descriptor(fd)?;
+        let socket = socket(&descriptor)?;
+        descriptor.require(Rights::SOCK_SHUTDOWN).map_err(|error| inval_if_unsupported(&descriptor, error))?;
+        let how = match how {
+            1 => Shutdown::Read,
+            2 => Shutdown::Write,
+            3 => Shutdown::Both,
+            _ => return Err(Errno::Inval),
+        };
+        Ok(rustix::net::shutdown(socket, how)?)
     }
+}
 
-    fn refuse_socket(&self, fd: u32) -> Result<()> {
-        match self.descriptor(fd)?.kind {
-            Filetype::SocketStream => Err(Errno::NotSup),
-            _ => Err(Errno::NotSock),
-        }
+/// The host's socket.
+fn socket(descriptor: &Descriptor) -> Result<&OwnedFd> {
+    match &descriptor.object {
+        Object::Host(file) if descriptor.is_socket() => Ok(file),
+        _ => Err(Errno::NotSock),
+    }
+}
+
+/// A socket that is connected cannot accept, one that listens cannot shut down: as POSIX answers.
+fn inval_if_unsupported(descriptor: &Descriptor, error: Errno) -> Errno {
+    match (error, descriptor.kind) {
+        (Errno::BadF, Filetype::SocketDgram) => Errno::NotSup,
+        (Errno::BadF, _) => Errno::Inval,
+        (error, _) => error,
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments, environment, clocks, random bytes, process and sockets.
+//! Arguments, environment, clocks, random bytes, process.
 
 use super::super::context::WasiError;
 use super::*;
@@ -89,15 +89,4 @@ fn signals_have_their_default_action() {
     assert_eq!(process.call().proc_raise(18), Err(Errno::NotSup));
     assert_eq!(process.call().proc_raise(31), Err(Errno::Inval));
     process.call().sched_yield().unwrap();
-}
-
-#[test]
-fn there_are_no_sockets() {
-    let process = Process::new(WasiCtx::builder());
-    assert_eq!(process.call().sock_shutdown(1, 0), Err(Errno::NotSock));
-    assert_eq!(process.call().sock_recv(9, 0, 0, 0, 0, 0), Err(Errno::BadF));
-    assert_eq!(process.call().sock_send(1, 0, 0, 0, 0), Err(Errno::NotSock));
-    let (left, _right) = std::os::unix::net::UnixStream::pair().unwrap();
-    let process = Process::new(WasiCtx::builder().stdin(super::super::Stream::Descriptor(left.into())));
-    assert_eq!(process.call().sock_accept(0, 0, 0), Err(Errno::NotSup));
 }

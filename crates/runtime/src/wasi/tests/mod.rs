@@ -8,6 +8,7 @@ mod escapes;
 mod files;
 mod hostile;
 mod readdir;
+mod sockets;
 mod threads;
 mod waits;
 

@@ -12,7 +12,7 @@ fn send(writer: &OwnedFd, bytes: &[u8]) {
 }
 
 /// Aborts if `work` takes more than 20 s.
-fn in_time<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn in_time<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let (done, finished) = mpsc::channel::<()>();
         scope.spawn(move || {
@@ -28,7 +28,7 @@ fn in_time<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Runs `work` while, 30 ms later, another thread does `release`.
-fn released<T: Send>(work: impl FnOnce() -> T + Send, release: impl FnOnce() + Send) -> T {
+pub(super) fn released<T: Send>(work: impl FnOnce() -> T + Send, release: impl FnOnce() + Send) -> T {
     in_time(|| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -163,6 +163,71 @@ fn the_end_of_the_process_ends_every_wait() {
         assert_eq!(poll_oneoff(&process, &[clock(1, 1, u64::MAX, false)]), Err(Errno::Intr));
         assert_eq!(poll_oneoff(&process, &[descriptor(1, 1, 0)]), Err(Errno::Intr));
     });
+}
+
+#[test]
+fn a_reader_that_others_outran_can_still_be_ended() {
+    for turn in 0..20 {
+        let (reader, writer) = pipe();
+        let process = Process::new(WasiCtx::builder().stdin(Stream::Descriptor(reader)));
+        let guests: Vec<_> = (0..8).map(|_| TestGuest::new()).collect();
+        let read = |guest: &TestGuest| {
+            let iovecs = guest.iovecs(&[(guest.space(1), 1)]);
+            Call::new(&process.wasi, guest).fd_read(0, iovecs, 1, guest.space(4))
+        };
+        let outcomes = in_time(|| {
+            std::thread::scope(|scope| {
+                let readers: Vec<_> = guests.iter().map(|guest| scope.spawn(move || read(guest))).collect();
+                std::thread::sleep(Duration::from_millis(5));
+                // All of them are told that there is something to read, and one gets it.
+                send(&writer, b"!");
+                std::thread::sleep(Duration::from_millis(5));
+                guests.iter().for_each(TestGuest::end);
+                readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
+            })
+        });
+        let ended = outcomes.iter().filter(|outcome| **outcome == Err(Errno::Intr)).count();
+        assert!(ended >= 7, "turn {turn}: {outcomes:?}");
+    }
+}
+
+#[test]
+fn a_writer_that_others_outran_can_still_be_ended() {
+    for turn in 0..20 {
+        let (reader, writer) = pipe();
+        let process = Process::new(WasiCtx::builder().stdout(Stream::Descriptor(writer)));
+        let guests: Vec<_> = (0..8).map(|_| TestGuest::new()).collect();
+        let fill = |guest: &TestGuest| {
+            let iovecs = guest.iovecs(&[(0, 4096)]);
+            let call = Call::new(&process.wasi, guest);
+            while call.fd_write(1, iovecs, 1, guest.space(4)).is_ok() {}
+        };
+        in_time(|| {
+            std::thread::scope(|scope| {
+                let writers: Vec<_> = guests.iter().map(|guest| scope.spawn(move || fill(guest))).collect();
+                for _ in 0..5 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    // Room for one of them.
+                    assert_eq!(rustix::io::read(&reader, &mut [0; 4096]).unwrap(), 4096, "turn {turn}");
+                }
+                guests.iter().for_each(TestGuest::end);
+                for writer in writers {
+                    writer.join().unwrap();
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn flags_of_an_inherited_pipe_stay_as_they_are_for_others() {
+    let (reader, writer) = pipe();
+    let shared = reader.try_clone().unwrap();
+    let process = Process::new(WasiCtx::builder().stdin(Stream::Descriptor(reader)));
+    process.call().fd_fdstat_set_flags(0, fdflags::NONBLOCK.into()).unwrap();
+    assert!(!rustix::fs::fcntl_getfl(&shared).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
+    drop((shared, writer));
+    assert_eq!(in_time(|| process.read(0, 1)).unwrap(), b"", "and the end is seen");
 }
 
 #[test]

@@ -55,9 +55,12 @@ pub(crate) struct RunArgs {
     /// Module, .wasm or .wat; `-` is standard input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Give the guest a directory, read-only
+    /// Give the guest a directory, to read and to change
     #[arg(long, value_name = "HOST[::GUEST]")]
     pub(crate) dir: Vec<String>,
+    /// Give the guest a directory in which nothing can be changed
+    #[arg(long, value_name = "HOST[::GUEST]")]
+    pub(crate) dir_ro: Vec<String>,
     /// Set an environment variable of the guest
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,

@@ -115,12 +115,14 @@ fn wasi(args: &RunArgs) -> Result<Arc<WasiCtx>, Failure> {
         let (name, value) = pair.split_once('=').ok_or_else(|| usage(format!("--env {pair}: write NAME=VALUE")))?;
         builder = builder.env(name, value);
     }
-    for dir in &args.dir {
-        let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
-        if !Path::new(host).is_dir() {
-            return Err(Failure::new(NO_INPUT, format!("--dir {host}: no such directory")));
+    for (flag, list, read_only) in [("--dir", &args.dir, false), ("--dir-ro", &args.dir_ro, true)] {
+        for dir in list {
+            let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
+            if !Path::new(host).is_dir() {
+                return Err(Failure::new(NO_INPUT, format!("{flag} {host}: no such directory")));
+            }
+            builder = builder.preopen(host, guest, read_only);
         }
-        builder = builder.preopen(host, guest, true);
     }
     builder.build().map(Arc::new).map_err(|error| Failure::new(IO, error))
 }
