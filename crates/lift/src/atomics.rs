@@ -1,7 +1,7 @@
 //! Atomic accesses, waits and wake-ups (threads proposal).
 //!
-//! Invariants: an atomic access traps unless its effective address (operand plus offset) is a multiple of its size; narrow
-//! results are zero-extended; a narrow compare-exchange compares the wrapped expected value. All are sequentially
+//! Invariants: an atomic access traps unless its effective address (operand plus offset) is a multiple of its size, whether
+//! that is in bounds or not; narrow results are zero-extended; a narrow compare-exchange compares the wrapped expected value. All are sequentially
 //! consistent, and CLIF's instructions of exact width touch no neighbour.
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -13,7 +13,7 @@ use wasmparser::{MemArg, Operator};
 
 use crate::abi::{CONTEXT, GUEST, trap};
 use crate::func::FuncCx;
-use crate::memory::{base, memory_of};
+use crate::memory::{base, check, memory_of};
 
 #[derive(Clone, Copy)]
 enum Action {
@@ -120,14 +120,29 @@ fn trap_if_negative(cx: &mut FuncCx<'_, '_>, status: Value) {
 
 /// Pops the index operand: the checked address in host memory.
 fn address(cx: &mut FuncCx<'_, '_>, arg: &MemArg, width: Type) -> Value {
-    let address = effective_address(cx, arg, width);
-    let base = base(cx, memory_of(arg));
+    let index = cx.pop_u64();
+    let address = aligned_sum(cx, arg, index, width);
+    let memory = memory_of(arg);
+    check(cx, memory, index, arg.offset, width.bytes());
+    let base = base(cx, memory);
     cx.b.ins().iadd(base, address)
 }
 
-/// Pops the index operand: the address in the memory, offset applied, a multiple of the width.
+/// Pops the index operand: the address in the memory, offset applied, a multiple of the width. The runtime checks that it
+/// is inside; that the sum did not wrap is checked here.
 fn effective_address(cx: &mut FuncCx<'_, '_>, arg: &MemArg, width: Type) -> Value {
-    let mut address = cx.pop_u64();
+    let index = cx.pop_u64();
+    let address = aligned_sum(cx, arg, index, width);
+    if cx.module.memories[memory_of(arg).index()].memory64 && arg.offset != 0 {
+        let wrapped = cx.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, address, arg.offset.cast_signed());
+        cx.b.ins().trapnz(wrapped, trap(TrapCode::MemoryOutOfBounds));
+    }
+    address
+}
+
+/// Index plus offset, a multiple of the width. Where a 64-bit sum wraps its alignment is still that of the true sum.
+fn aligned_sum(cx: &mut FuncCx<'_, '_>, arg: &MemArg, index: Value, width: Type) -> Value {
+    let mut address = index;
     if arg.offset != 0 {
         address = cx.b.ins().iadd_imm_u(address, arg.offset.cast_signed());
     }

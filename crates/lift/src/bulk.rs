@@ -1,14 +1,14 @@
 //! Whole-memory operators: size, growth, and the bulk operations, which the runtime carries out.
+//!
+//! Invariant: operands of either index type reach the runtime as 64 bits, zero-extended.
 
-use cranelift_codegen::ir::{InstBuilder, types};
-use spinwise_model::context::{MemoryDef, MemoryEntry};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use spinwise_model::index::MemoryIndex;
 use spinwise_model::symbol::Builtin;
-use spinwise_model::types::MemoryType;
 use wasmparser::Operator;
 
-use crate::abi::{CONSTANT, CONTEXT};
 use crate::func::FuncCx;
+use crate::memory::length;
 
 /// Lifts one; `false` if the operator is none of them.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
@@ -20,8 +20,7 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
             let memory = cx.immediate(*mem);
             let old =
                 cx.call_builtin(Builtin::MemoryGrow, &[cx.vmctx, memory, delta]).expect("it returns the old size");
-            let old = cx.b.ins().ireduce(types::I32, old);
-            cx.push(old);
+            push_pages(cx, MemoryIndex(*mem), old);
         }
         Op::MemoryCopy { dst_mem, src_mem } => {
             let length = cx.pop_u64();
@@ -53,10 +52,15 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
 }
 
 fn size(cx: &mut FuncCx<'_, '_>, memory: MemoryIndex) {
-    let at = cx.layout.memory(memory) + MemoryEntry::DEF;
-    let def = cx.load_context(types::I64, CONSTANT, at);
-    let length = cx.b.ins().load(types::I64, CONTEXT, def, MemoryDef::LENGTH);
-    let pages = cx.b.ins().ushr_imm_u(length, i64::from(MemoryType::PAGE.ilog2()));
-    let pages = cx.b.ins().ireduce(types::I32, pages);
+    let length = length(cx, memory);
+    let log2 = cx.module.memories[memory.index()].page_size_log2;
+    let pages = if log2 == 0 { length } else { cx.b.ins().ushr_imm_u(length, i64::from(log2)) };
+    push_pages(cx, memory, pages);
+}
+
+/// Pushes a number of pages, or −1, in the memory's index type.
+fn push_pages(cx: &mut FuncCx<'_, '_>, memory: MemoryIndex, pages: Value) {
+    let wide = cx.module.memories[memory.index()].memory64;
+    let pages = if wide { pages } else { cx.b.ins().ireduce(types::I32, pages) };
     cx.push(pages);
 }

@@ -45,11 +45,11 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
     unsupported("exceptions", "exception handling", WasmFeatures::EXCEPTIONS),
     unsupported("legacy-exceptions", "legacy exception handling", WasmFeatures::LEGACY_EXCEPTIONS)
         .needing(WasmFeatures::EXCEPTIONS),
-    unsupported("memory64", "memory64 (64-bit memories)", WasmFeatures::MEMORY64),
-    unsupported("multi-memory", "multi-memory (more than one memory)", WasmFeatures::MULTI_MEMORY),
+    supported("memory64", "memory64 (64-bit memories)", WasmFeatures::MEMORY64),
+    supported("multi-memory", "multi-memory (more than one memory)", WasmFeatures::MULTI_MEMORY),
     unsupported("relaxed-simd", "relaxed SIMD", WasmFeatures::RELAXED_SIMD).needing(WasmFeatures::SIMD),
     unsupported("wide-arithmetic", "wide arithmetic", WasmFeatures::WIDE_ARITHMETIC),
-    unsupported("custom-page-sizes", "custom page sizes", WasmFeatures::CUSTOM_PAGE_SIZES),
+    supported("custom-page-sizes", "custom page sizes", WasmFeatures::CUSTOM_PAGE_SIZES),
     unsupported("function-references", "typed function references", WasmFeatures::FUNCTION_REFERENCES)
         .needing(WasmFeatures::REFERENCE_TYPES),
     unsupported("gc", "garbage collection", WasmFeatures::GC)

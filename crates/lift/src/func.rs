@@ -208,10 +208,15 @@ impl FuncCx<'_, '_> {
         self.b.ins().iconst(types::I32, i64::from(value))
     }
 
-    /// A 32-bit operand, zero-extended.
+    /// An index, a length or a count of either index type, zero-extended to 64 bits.
     pub(crate) fn pop_u64(&mut self) -> Value {
         let v = self.pop();
-        self.b.ins().uextend(types::I64, v)
+        self.zero_extended(v)
+    }
+
+    /// An integer of either index type, zero-extended to 64 bits.
+    pub(crate) fn zero_extended(&mut self, v: Value) -> Value {
+        if self.b.func.dfg.value_type(v) == types::I64 { v } else { self.b.ins().uextend(types::I64, v) }
     }
 
     /// The guest signature of a type.

@@ -42,8 +42,7 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         }
         Op::TableSize { table } => {
             let length = length(cx, TableIndex(*table));
-            let size = cx.b.ins().ireduce(types::I32, length);
-            cx.push(size);
+            push_count(cx, TableIndex(*table), length);
         }
         Op::TableGrow { table } => grow(cx, *table),
         Op::TableFill { table } => fill(cx, *table),
@@ -58,9 +57,9 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
     true
 }
 
-/// The address of an element, behind a bounds check.
+/// The address of an element, behind a bounds check; the index has the table's index type.
 pub(crate) fn element(cx: &mut FuncCx<'_, '_>, table: TableIndex, index: Value, failure: TrapCode) -> Value {
-    let index = cx.b.ins().uextend(types::I64, index);
+    let index = cx.zero_extended(index);
     let length = length(cx, table);
     let outside = cx.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
     cx.b.ins().trapnz(outside, trap(failure));
@@ -111,11 +110,17 @@ fn written(cx: &mut FuncCx<'_, '_>, table: u32) -> TableIndex {
 fn grow(cx: &mut FuncCx<'_, '_>, table: u32) {
     let delta = cx.pop_u64();
     let value = cx.pop();
-    let index = written(cx, table).0;
-    let index = cx.immediate(index);
+    let table = written(cx, table);
+    let index = cx.immediate(table.0);
     let old = cx.call_builtin(Builtin::TableGrow, &[cx.vmctx, index, value, delta]).expect("it returns the old size");
-    let old = cx.b.ins().ireduce(types::I32, old);
-    cx.push(old);
+    push_count(cx, table, old);
+}
+
+/// Pushes a number of elements, or −1, in the table's index type.
+fn push_count(cx: &mut FuncCx<'_, '_>, table: TableIndex, count: Value) {
+    let wide = cx.module.tables[table.index()].table64;
+    let count = if wide { count } else { cx.b.ins().ireduce(types::I32, count) };
+    cx.push(count);
 }
 
 fn fill(cx: &mut FuncCx<'_, '_>, table: u32) {

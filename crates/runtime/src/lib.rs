@@ -28,6 +28,7 @@ mod number;
 mod poll;
 mod process;
 mod program;
+mod reserve;
 mod sample;
 mod signal;
 mod spawn;

@@ -128,6 +128,7 @@ fn check_table(types: &Types, wanted: TableType, table: &Table, size: u64) -> Re
     if element != found.element {
         return Err(format!("expected elements of {element}, found {}", found.element));
     }
+    check_index_type(wanted.table64, found.table64)?;
     check_limits("elements", (wanted.min, wanted.max), (size, found.max))
 }
 
@@ -137,10 +138,17 @@ fn check_memory(module: &Module, index: MemoryIndex, memory: &Memory) -> Result<
     if wanted.shared != found.shared {
         return Err(format!("expected {}, found {}", name(wanted.shared), name(found.shared)));
     }
-    if wanted.memory64 != found.memory64 {
-        return Err("expected the other index width".into());
+    check_index_type(wanted.memory64, found.memory64)?;
+    if wanted.page_size_log2 != found.page_size_log2 {
+        return Err(format!("expected pages of {} bytes, found {}", wanted.page_size(), found.page_size()));
     }
     check_limits("pages", (wanted.min, wanted.max), (memory.pages(), found.max))
+}
+
+/// An index type fits only itself.
+fn check_index_type(wanted: bool, found: bool) -> Result<(), String> {
+    let name = |wide| if wide { "i64" } else { "i32" };
+    if wanted == found { Ok(()) } else { Err(format!("expected indices of {}, found {}", name(wanted), name(found))) }
 }
 
 fn check_global(types: &Types, wanted: GlobalType, global: &Global) -> Result<(), String> {

@@ -3,24 +3,23 @@
 //! Invariants: `length` only grows, and is published after the pages it covers are accessible, so whoever reads a length
 //! may access every byte below it. Growth is serialised by a lock: racing threads see distinct old sizes. The bytes belong
 //! to guests, which may write them at any time: the host copies in and out ([`crate::copy`]) and never borrows them.
-//! Source: core spec 4.5.3.9, threads proposal. Cost: 8 GiB + 64 KiB of address space each, no memory until touched.
+//! Source: core spec 4.5.3.9, threads, memory64 and custom page sizes proposals. Cost: 8 GiB + 64 KiB of address space for
+//! a 32-bit memory, what [`crate::reserve`] allows for others; no memory until touched.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use spinwise_model::context::{MEMORY32_RESERVATION, MemoryDef, MemoryEntry};
+use rustix::param::page_size;
+use spinwise_model::context::{MemoryDef, MemoryEntry};
 use spinwise_model::types::MemoryType;
 
 use crate::copy::{self, Scalar};
 use crate::error::{Error, OutOfBounds};
-use crate::mapping::Mapping;
 use crate::number::to_usize;
+use crate::reserve::Reservation;
 use crate::wait::WaitQueue;
-
-/// Pages that a 32-bit index can address.
-const MAX_PAGES: u64 = 1 << 16;
 
 /// A handle to a linear memory; clones are the same memory.
 #[derive(Clone)]
@@ -28,7 +27,7 @@ pub struct Memory(Arc<Inner>);
 
 struct Inner {
     def: MemoryDef,
-    mapping: Mapping,
+    space: Reservation,
     ty: MemoryType,
     growing: Mutex<()>,
     waiters: WaitQueue,
@@ -40,19 +39,18 @@ impl Memory {
     /// # Errors
     /// [`Error::Resource`] where the type is beyond a limit, or the system gives no more address space or memory.
     pub fn new(ty: MemoryType) -> Result<Self, Error> {
-        if ty.memory64 {
-            return Err(Error::Resource("64-bit memories are not supported".into()));
+        let no_room = |why: &dyn fmt::Display| {
+            Error::Resource(format!("no room for a memory of {} pages of {} bytes: {why}", ty.min, ty.page_size()))
+        };
+        if ty.min > ty.max_pages() {
+            return Err(no_room(&format_args!("its type allows {}", ty.max_pages())));
         }
-        if ty.min > MAX_PAGES {
-            return Err(Error::Resource(format!("a memory of {} pages is larger than 4 GiB", ty.min)));
-        }
-        let no_room = |why| Error::Resource(format!("no room for a memory of {} pages: {why}", ty.min));
-        let mapping = Mapping::reserve(to_usize(MEMORY32_RESERVATION)).map_err(no_room)?;
-        let length = ty.min * MemoryType::PAGE;
-        mapping.commit(0..to_usize(length)).map_err(no_room)?;
+        let length = ty.min.checked_mul(ty.page_size()).ok_or_else(|| no_room(&"more than the address space"))?;
+        let space = Reservation::new(&ty, length).map_err(|why| no_room(&why))?;
+        space.mapping.commit(0..to_pages(length)).map_err(|why| no_room(&why))?;
         Ok(Self(Arc::new(Inner {
             def: MemoryDef { length: AtomicU64::new(length) },
-            mapping,
+            space,
             ty,
             growing: Mutex::new(()),
             waiters: WaitQueue::new(),
@@ -74,23 +72,22 @@ impl Memory {
     /// Size in pages, now.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.length() / MemoryType::PAGE
+        self.length() >> self.0.ty.page_size_log2
     }
 
     /// Grows by some pages; answers the size before, or `None` where that is beyond its maximum or the machine's means.
     #[must_use]
     pub fn grow(&self, pages: u64) -> Option<u64> {
-        let _one_at_a_time = self.0.growing.lock();
+        let Inner { def, space, ty, growing, .. } = &*self.0;
+        let _one_at_a_time = growing.lock();
         let old = self.pages();
-        let new = old.checked_add(pages)?;
-        if new > self.0.ty.max.unwrap_or(MAX_PAGES).min(MAX_PAGES) {
-            return None;
-        }
-        let (start, end) = (old * MemoryType::PAGE, new * MemoryType::PAGE);
-        self.0.mapping.commit(to_usize(start)..to_usize(end)).ok()?;
+        let new = old.checked_add(pages).filter(|new| *new <= ty.max_pages())?;
+        let start = old * ty.page_size();
+        let end = new.checked_mul(ty.page_size()).filter(|end| *end <= space.limit)?;
+        space.mapping.commit(to_pages(start)..to_pages(end)).ok()?;
         // Release: who sees the length sees the pages accessible (and zero). SeqCst, since guests order growth with
         // their sequentially consistent accesses.
-        self.0.def.length.store(end, Ordering::SeqCst);
+        def.length.store(end, Ordering::SeqCst);
         Some(old)
     }
 
@@ -163,7 +160,7 @@ impl Memory {
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
-        self.0.mapping.base().as_ptr()
+        self.0.space.mapping.base().as_ptr()
     }
 
     pub(crate) fn waiters(&self) -> &WaitQueue {
@@ -174,6 +171,11 @@ impl Memory {
     pub(crate) fn entry(&self) -> MemoryEntry {
         MemoryEntry { base: self.base(), def: &raw const self.0.def }
     }
+}
+
+/// Bytes as an offset of whole pages of the machine, which pages of the guest may share.
+fn to_pages(bytes: u64) -> usize {
+    to_usize(bytes).next_multiple_of(page_size())
 }
 
 impl fmt::Debug for Memory {
@@ -189,7 +191,7 @@ mod tests {
     use super::*;
 
     fn memory(min: u64, max: Option<u64>) -> Result<Memory, Error> {
-        Memory::new(MemoryType { min, max, shared: true, memory64: false })
+        Memory::new(MemoryType::new(min, max).shared())
     }
 
     #[test]
@@ -209,8 +211,47 @@ mod tests {
 
     #[test]
     fn absurd_sizes_are_refused() {
-        let message = memory(65537, None).map_err(|e| e.to_string()).err();
-        assert_eq!(message.as_deref(), Some("a memory of 65537 pages is larger than 4 GiB"));
+        let message = |ty| Memory::new(ty).map_err(|e| e.to_string()).err();
+        let most = "no room for a memory of 65537 pages of 65536 bytes: its type allows 65536";
+        assert_eq!(message(MemoryType::new(65537, None)).as_deref(), Some(most));
+        for min in [1 << 48, 1 << 47, 1 << 40, 1 << 32] {
+            let message = message(MemoryType { memory64: true, ..MemoryType::new(min, None) });
+            let prefix = format!("no room for a memory of {min} pages of 65536 bytes: ");
+            assert!(message.as_ref().is_some_and(|message| message.starts_with(&prefix)), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_huge_maximum_reserves_what_there_is() {
+        for max in [None, Some(1 << 48), Some(1 << 24)] {
+            let ty = MemoryType { memory64: true, ..MemoryType::new(1, max) };
+            let memories: Vec<_> = (0..300).map(|_| Memory::new(ty).expect("less than asked for")).collect();
+            assert_eq!(memories[0].grow(1 << 17), Some(1), "8 GiB in the first one");
+            assert_eq!(memories[0].store((1 << 33) + 65532, 1u32), Ok(()));
+            let last = memories.last().expect("300 of them");
+            assert_eq!(last.grow(u64::MAX), None);
+            assert_eq!(last.grow((1 << 47) - 1), None);
+            assert_eq!(last.grow(1 << 15), Some(1), "still 2 GiB in the last one");
+            let others = (0..1000).map(|_| Memory::new(MemoryType::new(1, None)).expect("room for the usual ones"));
+            assert_eq!(others.collect::<Vec<_>>().len(), 1000);
+        }
+    }
+
+    #[test]
+    fn pages_of_one_byte_grow_within_the_machine_s_pages() {
+        for memory64 in [false, true] {
+            let ty = MemoryType { memory64, page_size_log2: 0, ..MemoryType::new(0, Some(10_000)) };
+            let memory = Memory::new(ty).expect("a little room");
+            assert_eq!(memory.load::<u8>(0), Err(OutOfBounds));
+            for size in 0..9_999 {
+                assert_eq!(memory.grow(1), Some(size));
+                assert_eq!(memory.store(size, 1u8), Ok(()));
+                assert_eq!(memory.store(size + 1, 1u8), Err(OutOfBounds));
+            }
+            assert_eq!((memory.grow(2), memory.grow(1), memory.grow(1)), (None, Some(9_999), None));
+            let empty = Memory::new(MemoryType { max: Some(0), ..ty }).expect("nothing at all");
+            assert_eq!((empty.pages(), empty.grow(1)), (0, None));
+        }
     }
 
     #[test]

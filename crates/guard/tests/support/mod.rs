@@ -39,7 +39,7 @@ impl Program {
             types: types.into_iter().collect(),
             functions: (0..all).map(function).collect(),
             imported_functions: imported,
-            memories: vec![MemoryType { min: 1, max: Some(1), shared: true, memory64: false }],
+            memories: vec![MemoryType::new(1, Some(1)).shared()],
             ..Module::default()
         };
         Self { module, functions }

@@ -55,19 +55,20 @@ pub(super) fn translate(cx: &mut FuncCx<'_, '_>, op: &Op<'_>) -> bool {
 
 /// Pops the index and loads a value.
 fn load(cx: &mut FuncCx<'_, '_>, memarg: &MemArg, ty: Type) -> Value {
-    let at = access(cx, memarg);
+    let at = access(cx, memarg, ty.bytes());
     cx.b.ins().load(ty, at.flags, at.address, at.offset)
 }
 
 /// Pops the index and stores a value.
 fn store(cx: &mut FuncCx<'_, '_>, memarg: &MemArg, value: Value) {
-    let at = access(cx, memarg);
+    let bytes = cx.b.func.dfg.value_type(value).bytes();
+    let at = access(cx, memarg, bytes);
     cx.b.ins().store(at.flags, value, at.address, at.offset);
 }
 
 /// Eight bytes, each lane extended to twice its width. These opcodes are controlled by the type of the address.
 fn load_widening(cx: &mut FuncCx<'_, '_>, memarg: &MemArg, opcode: Opcode) {
-    let at = access(cx, memarg);
+    let at = access(cx, memarg, 8);
     let flags = cx.b.func.dfg.mem_flags.insert(at.flags).expect("a function uses a handful of different flags");
     let (inst, dfg) = cx.b.ins().Load(opcode, I64, flags, at.offset.into(), at.address);
     let result = dfg.first_result(inst);

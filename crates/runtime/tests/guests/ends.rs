@@ -48,7 +48,7 @@ fn module() -> String {
 
 fn start(process: &Process, program: &Arc<Program>) -> (Store, Instance) {
     let mut store = Store::new(process).expect("a store");
-    let ty = MemoryType { min: 1, max: Some(1), shared: true, memory64: false };
+    let ty = MemoryType::new(1, Some(1)).shared();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let block = Func::typed(move |caller: Caller<'_>| {
         // The other end stays open and silent.

@@ -76,9 +76,9 @@ fn references_to_imported_host_functions_work() {
 fn misfits_name_import_and_difference() {
     let mut store = store();
     let memory = |min, max, shared| {
-        Extern::Memory(Memory::new(MemoryType { min, max, shared, memory64: false }).expect("a memory"))
+        Extern::Memory(Memory::new(MemoryType { shared, ..MemoryType::new(min, max) }).expect("a memory"))
     };
-    let table = Extern::Table(Table::new(TableType { element: RefType::FUNC, min: 2, max: None }).expect("a table"));
+    let table = Extern::Table(Table::new(TableType::new(RefType::FUNC, 2, None)).expect("a table"));
     let global = GlobalType { content: ValType::I32, mutable: false };
     let global = Extern::Global(Global::new(global, &Val::I32(1)).expect("a global"));
     let function = func(Func::typed(|_: spinwise_runtime::Caller<'_>, _: i32| Ok(())));
@@ -108,8 +108,8 @@ fn misfits_name_import_and_difference() {
 #[test]
 fn segments_trap_and_what_was_done_before_stays() {
     let mut store = store();
-    let memory = Memory::new(MemoryType { min: 1, max: None, shared: false, memory64: false }).expect("a memory");
-    let table = Table::new(TableType { element: RefType::FUNC, min: 2, max: None }).expect("a table");
+    let memory = Memory::new(MemoryType::new(1, None)).expect("a memory");
+    let table = Table::new(TableType::new(RefType::FUNC, 2, None)).expect("a table");
     let text = r#"(module (import "m" "memory" (memory 1)) (import "m" "table" (table 2 funcref))
         (func $f (result i32) (i32.const 9)) (elem (i32.const 1) $f)
         (data (i32.const 0) "ab") (data (i32.const 65535) "cd"))"#;

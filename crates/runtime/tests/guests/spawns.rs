@@ -17,7 +17,7 @@ use crate::common::{func, i32_of, named, process, program, within};
 /// An instance with `wasi.thread-spawn`, a shared memory where it imports one, and `host.note`.
 fn start(process: &Process, program: &Arc<Program>, note: &Func) -> (Store, Instance) {
     let mut store = Store::new(process).expect("a store");
-    let ty = MemoryType { min: 1, max: Some(2), shared: true, memory64: false };
+    let ty = MemoryType::new(1, Some(2)).shared();
     let imports = named(&[
         ("wasi", "thread-spawn", func(thread_spawn())),
         ("host", "note", func(note.clone())),

@@ -28,7 +28,7 @@ struct Shared {
 
 impl Shared {
     fn new() -> Self {
-        let ty = MemoryType { min: 1, max: Some(1), shared: true, memory64: false };
+        let ty = MemoryType::new(1, Some(1)).shared();
         Self { process: process(), program: program(WAITS), memory: Memory::new(ty).expect("a memory") }
     }
 

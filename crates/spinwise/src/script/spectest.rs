@@ -32,10 +32,10 @@ pub(super) fn exports() -> Result<BTreeMap<String, Extern>, Error> {
         let global = Global::new(GlobalType { content: value.ty(), mutable: false }, &value)?;
         exports.insert(name.to_owned(), Extern::Global(global));
     }
-    let table = Table::new(TableType { element: RefType::FUNC, min: 10, max: Some(20) })?;
+    let table = Table::new(TableType::new(RefType::FUNC, 10, Some(20)))?;
     exports.insert("table".to_owned(), Extern::Table(table));
     for (name, shared) in [("memory", false), ("shared_memory", true)] {
-        let memory = Memory::new(MemoryType { min: 1, max: Some(2), shared, memory64: false })?;
+        let memory = Memory::new(MemoryType { shared, ..MemoryType::new(1, Some(2)) })?;
         exports.insert(name.to_owned(), Extern::Memory(memory));
     }
     Ok(exports)
