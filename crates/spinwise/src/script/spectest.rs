@@ -32,8 +32,10 @@ pub(super) fn exports() -> Result<BTreeMap<String, Extern>, Error> {
         let global = Global::new(GlobalType { content: value.ty(), mutable: false }, &value)?;
         exports.insert(name.to_owned(), Extern::Global(global));
     }
-    let table = Table::new(TableType::new(RefType::FUNC, 10, Some(20)))?;
-    exports.insert("table".to_owned(), Extern::Table(table));
+    for (name, table64) in [("table", false), ("table64", true)] {
+        let table = Table::new(TableType { table64, ..TableType::new(RefType::FUNC, 10, Some(20)) })?;
+        exports.insert(name.to_owned(), Extern::Table(table));
+    }
     for (name, shared) in [("memory", false), ("shared_memory", true)] {
         let memory = Memory::new(MemoryType { shared, ..MemoryType::new(1, Some(2)) })?;
         exports.insert(name.to_owned(), Extern::Memory(memory));
