@@ -1,14 +1,17 @@
 //! Recognises loops that simply wait, and what for.
 //!
 //! Invariant: where a [`Watch`] is given, the loop can be left only when `word relation operand` holds (an access that
-//! traps would have trapped on the first turn): its one branch compares one atomic load, nothing is carried from turn to
-//! turn, nothing is written, and address and operand are the same on every turn.
+//! traps would have trapped on the first turn: its address stays, and a memory only grows): its one branch compares one
+//! atomic load, nothing is carried from turn to turn, nothing is written, and address and operand are the same on every
+//! turn.
 //! Cost: constant a loop; a body of more than a few blocks is not looked at.
+
+use std::ops::Range;
 
 use cranelift_codegen::ir::condcodes::{CondCode as _, IntCC};
 use cranelift_codegen::ir::{Block, Function, Inst, InstructionData, Opcode, Value, ValueDef};
 use spinwise_loops::{NaturalLoop, Node};
-use spinwise_model::context::{Layout, MemoryEntry};
+use spinwise_model::context::{Layout, MemoryDef, MemoryEntry};
 use spinwise_model::index::MemoryIndex;
 use spinwise_model::module::Module;
 
@@ -27,6 +30,7 @@ pub(crate) fn watch(module: &Module, func: &Function, facts: &Facts, natural: &N
     if body.carries_values() {
         return None;
     }
+    let lengths = Lengths::new(module);
     let mut load = None;
     let mut exit = None;
     for block in &body.blocks {
@@ -37,7 +41,9 @@ pub(crate) fn watch(module: &Module, func: &Function, facts: &Facts, natural: &N
                 // A fence orders, it changes nothing.
                 Opcode::Jump | Opcode::Nop | Opcode::Fence => {}
                 Opcode::Trapz | Opcode::Trapnz if body.is_same_each_turn(func.dfg.inst_args(inst)[0], 0) => {}
-                _ if is_pure(func, inst) => {}
+                Opcode::Trapnz if body.is_bounds_check(&lengths, inst) => {}
+                Opcode::UaddOverflowTrap if func.dfg.inst_args(inst).iter().all(|a| body.is_same_each_turn(*a, 0)) => {}
+                _ if is_pure(func, inst) || lengths.is_loaded_by(func, inst) => {}
                 _ => return None,
             }
         }
@@ -165,10 +171,54 @@ impl<'f> Body<'f> {
             ValueDef::Result(inst, _) => {
                 let outside = self.func.layout.inst_block(inst).is_none_or(|block| !self.blocks.contains(&block));
                 let same = |arg: &Value| self.is_same_each_turn(*arg, depth + 1);
-                outside || (depth < MAX_DEPTH && is_pure(self.func, inst) && dfg.inst_args(inst).iter().all(same))
+                // A sum that traps does so on the first turn.
+                let computed = is_pure(self.func, inst) || dfg.insts[inst].opcode() == Opcode::UaddOverflowTrap;
+                outside || (depth < MAX_DEPTH && computed && dfg.inst_args(inst).iter().all(same))
             }
             ValueDef::Union(..) => false,
         }
+    }
+
+    /// Whether a trap says that what stays the same is beyond the length of a memory: it never will be if it is not on the
+    /// first turn.
+    fn is_bounds_check(&self, lengths: &Lengths, trap: Inst) -> bool {
+        let dfg = &self.func.dfg;
+        let made_by = |value| dfg.value_def(dfg.resolve_aliases(value)).inst();
+        let Some(compare) = made_by(dfg.inst_args(trap)[0]) else { return false };
+        let InstructionData::IntCompare { args: [last, length], cond: IntCC::UnsignedGreaterThan, .. } =
+            dfg.insts[compare]
+        else {
+            return false;
+        };
+        self.is_same_each_turn(last, 0) && made_by(length).is_some_and(|load| lengths.is_loaded_by(self.func, load))
+    }
+}
+
+/// Where the lengths of a module's memories are found.
+struct Lengths {
+    /// Offsets in the instance context of the addresses of [`MemoryDef`].
+    defs: Range<i32>,
+}
+
+impl Lengths {
+    fn new(module: &Module) -> Self {
+        let layout = Layout::new(module);
+        let at = |index: usize| layout.memory(MemoryIndex(u32::try_from(index).expect("a small number of memories")));
+        Self { defs: at(0)..at(module.memories.len()) }
+    }
+
+    /// Whether an instruction loads the length of a memory, which only grows.
+    fn is_loaded_by(&self, func: &Function, load: Inst) -> bool {
+        let plain = |inst: Inst| match func.dfg.insts[inst] {
+            InstructionData::Load { opcode: Opcode::Load, arg, offset, .. } => Some((arg, i32::from(offset))),
+            _ => None,
+        };
+        let Some((def, MemoryDef::LENGTH)) = plain(load) else { return false };
+        let def = func.dfg.value_def(func.dfg.resolve_aliases(def)).inst();
+        let Some((context, at)) = def.and_then(plain) else { return false };
+        let vmctx = func.layout.entry_block().and_then(|entry| func.dfg.block_params(entry).first());
+        let is_def = self.defs.contains(&at) && (at - self.defs.start) % MemoryEntry::SIZE == MemoryEntry::DEF;
+        is_def && Some(&func.dfg.resolve_aliases(context)) == vmctx
     }
 }
 
@@ -215,8 +265,8 @@ fn relation(cond: IntCC) -> Relation {
     }
 }
 
-/// Where a guest address is: the memory whose base is in the sum, and the constants in it. A constant index is extended from
-/// its 32 bits, so it is not taken for part of the static offset.
+/// Where a guest address is: the memory whose base is in the sum, and the constant added to the index. A constant index, or
+/// one that the guest has computed itself, holds none of it; with 64-bit indices what the guest added last looks the same.
 struct Place {
     memory: u32,
     offset: u64,
@@ -225,29 +275,21 @@ struct Place {
 impl Place {
     fn new(module: &Module, func: &Function, address: Value) -> Self {
         let layout = Layout::new(module);
+        let sum = |value| match func.dfg.insts[func.dfg.value_def(func.dfg.resolve_aliases(value)).inst()?] {
+            InstructionData::Binary { opcode: Opcode::Iadd, args } => Some(args),
+            _ => None,
+        };
+        let memory_of = |base| match func.dfg.insts[func.dfg.value_def(func.dfg.resolve_aliases(base)).inst()?] {
+            InstructionData::Load { offset, .. } => (0u32..)
+                .take(module.memories.len())
+                .find(|index| layout.memory(MemoryIndex(*index)) + MemoryEntry::BASE == i32::from(offset)),
+            _ => None,
+        };
         let mut place = Self { memory: 0, offset: 0 };
-        let mut terms = vec![address];
-        let mut budget = MAX_DEPTH;
-        while let Some(term) = terms.pop() {
-            let term = func.dfg.resolve_aliases(term);
-            if let Some(value) = constant(func, term) {
-                place.offset = place.offset.wrapping_add(value.cast_unsigned());
-                continue;
-            }
-            let Some(inst) = func.dfg.value_def(term).inst() else { continue };
-            match func.dfg.insts[inst] {
-                InstructionData::Binary { opcode: Opcode::Iadd, args } if budget > 0 => {
-                    budget -= 1;
-                    terms.extend(args);
-                }
-                InstructionData::Load { offset, .. } => {
-                    let base =
-                        |index: &u32| layout.memory(MemoryIndex(*index)) + MemoryEntry::BASE == i32::from(offset);
-                    let memories = (0u32..).zip(&module.memories).map(|(index, _)| index);
-                    place.memory = memories.into_iter().find(base).unwrap_or(place.memory);
-                }
-                _ => {}
-            }
+        let Some([base, index]) = sum(address) else { return place };
+        place.memory = memory_of(base).unwrap_or(place.memory);
+        if let Some([_, offset]) = sum(index) {
+            place.offset = constant(func, offset).map_or(0, i64::cast_unsigned);
         }
         place
     }

@@ -85,6 +85,52 @@ fn address_and_operand_may_be_made_in_the_loop() {
     assert_eq!(watch("", body), Some(expected));
 }
 
+/// An access to a checked memory: `CHECK` compares `v10`, the index, with the length.
+const CHECKED: &str = "
+    v10 = uextend.i64 v1
+    v11 = iconst.i64 16
+    CHECK
+    v16 = iadd v10, v11
+    v17 = load.i64 notrap aligned readonly can_move v0+24
+    v18 = iadd v17, v16
+    v3 = ATOMIC v18
+    brif v3, block2, block1";
+
+const LENGTH: &str = "v12 = load.i64 notrap aligned readonly can_move v0+32\n v13 = load.i64 notrap aligned v12";
+
+#[test]
+fn what_was_inside_a_memory_once_stays_inside() {
+    let expected = Some(Watch { memory: 0, width: 32, exit_when: Relation::Ne, offset: 16 });
+    let near = format!("{LENGTH}\n v14 = icmp ugt v10, v13\n trapnz v14, user2");
+    assert_eq!(watch("", &CHECKED.replace("CHECK", &near)), expected);
+    let far =
+        format!("{LENGTH}\n v9 = uadd_overflow_trap v10, v11, user2\n v14 = icmp ugt v9, v13\n trapnz v14, user2");
+    assert_eq!(watch("", &CHECKED.replace("CHECK", &far)), expected);
+}
+
+#[test]
+fn not_every_trap_is_a_check_that_keeps_holding() {
+    for (length, check) in [
+        // Traps when the memory has grown.
+        (LENGTH, "v14 = icmp ult v10, v13\n trapnz v14, user2"),
+        (LENGTH, "v14 = icmp ugt v13, v10\n trapnz v14, user2"),
+        (LENGTH, "v14 = icmp ugt v10, v13\n trapz v14, user2"),
+        // Compares a number that anybody may change: no length, or not that of a memory.
+        ("v12 = load.i64 notrap aligned readonly can_move v0+32\n v13 = load.i64 notrap aligned v12+8", NEAR),
+        ("v12 = load.i64 notrap aligned readonly can_move v0+24\n v13 = load.i64 notrap aligned v12", NEAR),
+        ("v12 = load.i64 notrap aligned readonly can_move v0+48\n v13 = load.i64 notrap aligned v12", NEAR),
+        ("v12 = load.i64 notrap aligned readonly can_move v2+32\n v13 = load.i64 notrap aligned v12", NEAR),
+        // Compares what another thread has written.
+        (LENGTH, "v8 = ATOMIC v2\n v9 = uextend.i64 v8\n v14 = icmp ugt v9, v13\n trapnz v14, user2"),
+    ] {
+        does_not_simply_wait("", &CHECKED.replace("CHECK", &format!("{length}\n {check}")));
+    }
+    let sum = "v3 = ATOMIC v2\n v5 = uadd_overflow_trap v3, v1, user2\n v4 = icmp eq v3, v1\n brif v4, block1, block2";
+    does_not_simply_wait("", sum);
+}
+
+const NEAR: &str = "v14 = icmp ugt v10, v13\n trapnz v14, user2";
+
 #[test]
 fn a_constant_index_is_not_an_offset() {
     let body = "
