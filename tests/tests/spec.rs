@@ -53,6 +53,8 @@ fn suites() -> Vec<Suite> {
         of(Proposal::Memory64, "wasm2,memory64"),
         of(Proposal::MultiMemory, "wasm2,multi-memory"),
         of(Proposal::CustomPageSizes, "wasm2,memory64,multi-memory,custom-page-sizes"),
+        of(Proposal::RelaxedSimd, "wasm2,relaxed-simd"),
+        of(Proposal::WideArithmetic, "wasm2,wide-arithmetic"),
     ]
 }
 

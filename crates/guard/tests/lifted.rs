@@ -19,6 +19,7 @@ fn lift(wat: &str) -> Lifted {
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: CallConv::PreserveAll,
         features: spinwise_lift::Features::default(),
+        relaxed: spinwise_lift::Relaxed::DETERMINISTIC,
     };
     let wasm = wat::parse_str(wat).unwrap_or_else(|e| panic!("{e}"));
     spinwise_lift::lift(&wasm, &config).unwrap_or_else(|e| panic!("{e}\n{wat}"))

@@ -47,8 +47,8 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
         .needing(WasmFeatures::EXCEPTIONS),
     supported("memory64", "memory64 (64-bit memories)", WasmFeatures::MEMORY64),
     supported("multi-memory", "multi-memory (more than one memory)", WasmFeatures::MULTI_MEMORY),
-    unsupported("relaxed-simd", "relaxed SIMD", WasmFeatures::RELAXED_SIMD).needing(WasmFeatures::SIMD),
-    unsupported("wide-arithmetic", "wide arithmetic", WasmFeatures::WIDE_ARITHMETIC),
+    supported("relaxed-simd", "relaxed SIMD", WasmFeatures::RELAXED_SIMD).needing(WasmFeatures::SIMD),
+    supported("wide-arithmetic", "wide arithmetic", WasmFeatures::WIDE_ARITHMETIC),
     supported("custom-page-sizes", "custom page sizes", WasmFeatures::CUSTOM_PAGE_SIZES),
     unsupported("function-references", "typed function references", WasmFeatures::FUNCTION_REFERENCES)
         .needing(WasmFeatures::REFERENCE_TYPES),

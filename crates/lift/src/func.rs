@@ -25,7 +25,7 @@ use wasmparser::{
 use crate::abi::{CONSTANT, builtin_signature, guest_signature, trap};
 use crate::control::Frame;
 use crate::locals::Locals;
-use crate::{Config, atomics, bulk, call, control, global, locals, memory, numeric, simd, table};
+use crate::{Config, atomics, bulk, call, control, global, locals, memory, numeric, simd, table, wide};
 
 /// Operands that the branches and calls of one function may carry in sum, and that its stack may hold, in dead code too.
 /// A body of the largest size that names one operand in each of its bytes stays below; only multi-value types repeated
@@ -175,6 +175,7 @@ fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         || bulk::translate(cx, op)
         || table::translate(cx, op)
         || simd::translate(cx, op)
+        || wide::translate(cx, op)
 }
 
 /// The source location of an offset. Modules are shorter than 4 GiB.

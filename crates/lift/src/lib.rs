@@ -4,7 +4,7 @@
 //! `model`, which also defines all memory that the code it makes refers to.
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
-//! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `simd`), `glue` makes
+//! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `simd`, `wide`), `glue` makes
 //! the functions around guest code. `diagnose` turns a rejection into an [`Error`].
 
 mod abi;
@@ -23,10 +23,12 @@ mod memory;
 mod names;
 mod numeric;
 mod parse;
+mod relaxed;
 mod simd;
 mod stack;
 mod table;
 mod types;
+mod wide;
 
 use std::fmt;
 
@@ -40,6 +42,7 @@ pub use crate::error::Error;
 pub use crate::features::Features;
 use crate::func::{Facts, Failure, Scratch, lift_body};
 use crate::parse::{Parsed, parse};
+pub use crate::relaxed::Relaxed;
 
 /// What lifting must know about the target.
 #[derive(Clone, Copy)]
@@ -52,6 +55,8 @@ pub struct Config {
     pub thunk_call_conv: CallConv,
     /// What modules may use.
     pub features: Features,
+    /// What relaxed SIMD gives where it has a choice.
+    pub relaxed: Relaxed,
 }
 
 impl fmt::Debug for Config {

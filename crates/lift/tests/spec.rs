@@ -50,6 +50,14 @@ fn memories() {
     assert!(counts.lifted > 20 && counts.rejected > 2, "{} lifted, {} rejected", counts.lifted, counts.rejected);
 }
 
+#[test]
+fn arithmetic() {
+    let counts = run(proposal(Proposal::RelaxedSimd), "wasm2,relaxed-simd");
+    assert!(counts.lifted > 5, "{} lifted", counts.lifted);
+    let counts = run(proposal(Proposal::WideArithmetic), "wasm2,wide-arithmetic");
+    assert!(counts.lifted > 0, "{} lifted", counts.lifted);
+}
+
 fn run(files: impl Iterator<Item = TestFile<'static>>, features: &str) -> Counts {
     let config = Config { features: Features::parse(features).expect("names of features"), ..config() };
     let mut counts = Counts::default();

@@ -4,6 +4,16 @@ pub use spinwise_emit::{Cpu, OptLevel};
 pub use spinwise_guard::Mode as GuardMode;
 pub use spinwise_lift::Features;
 
+/// What relaxed SIMD gives where it has a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RelaxedSimd {
+    /// What the target's CPU level computes fastest: with fused multiplications where it has them.
+    #[default]
+    Fast,
+    /// The same everywhere: what the specification's deterministic profile prescribes.
+    Deterministic,
+}
+
 /// Settings of one translation. The default is what `spinwise run` uses.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -11,6 +21,8 @@ pub struct Config {
     pub guard: GuardMode,
     /// Which proposals of WebAssembly modules may use.
     pub features: Features,
+    /// What relaxed SIMD gives where it has a choice.
+    pub relaxed_simd: RelaxedSimd,
     /// How hard Cranelift tries.
     pub opt: OptLevel,
     /// Target triple; `None` is the host.
@@ -30,6 +42,7 @@ impl Default for Config {
         Self {
             guard: GuardMode::Spin,
             features: Features::default(),
+            relaxed_simd: RelaxedSimd::Fast,
             opt: OptLevel::Speed,
             target: None,
             cpu: Cpu::Native,

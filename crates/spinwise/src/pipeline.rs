@@ -13,7 +13,7 @@ use spinwise_model::index::FuncIndex;
 use spinwise_model::module::Module;
 use spinwise_model::symbol;
 
-use crate::config::{Config, GuardMode, OptLevel};
+use crate::config::{Config, GuardMode, OptLevel, RelaxedSimd};
 use crate::error::Error;
 
 /// A module with its guarded functions: all that the code generator needs.
@@ -85,8 +85,17 @@ pub fn translate_watched(
     let host = isa.default_call_conv();
     let thunk = thunk_convention(&*isa, host);
     let frontend = isa.frontend_config();
-    let lift_config =
-        spinwise_lift::Config { frontend, host_call_conv: host, thunk_call_conv: thunk, features: config.features };
+    let relaxed = match config.relaxed_simd {
+        RelaxedSimd::Fast => spinwise_lift::Relaxed::fast(&*isa),
+        RelaxedSimd::Deterministic => spinwise_lift::Relaxed::DETERMINISTIC,
+    };
+    let lift_config = spinwise_lift::Config {
+        frontend,
+        host_call_conv: host,
+        thunk_call_conv: thunk,
+        features: config.features,
+        relaxed,
+    };
     let spinwise_lift::Lifted { module, mut functions, mut glue } = spinwise_lift::lift(wasm, &lift_config)?;
 
     watch(Stage::Lifted, &functions);

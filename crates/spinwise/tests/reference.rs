@@ -51,7 +51,7 @@ fn flags(text: &str) -> BTreeSet<String> {
 fn the_page_has_exactly_the_flags_of_the_command() {
     let page = page();
     let common = flags(&section(&page, "### All commands that translate"));
-    assert!(common.len() == 5, "{common:?}");
+    assert!(common.len() == 6, "{common:?}");
     for command in ["run", "compile", "explain", "wast"] {
         let mut documented = flags(&section(&page, &format!("### `spinwise {command}")));
         documented.extend(common.iter().cloned());

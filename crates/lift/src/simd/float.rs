@@ -53,7 +53,7 @@ pub(super) fn translate(cx: &mut FuncCx<'_, '_>, op: &Op<'_>) -> bool {
     true
 }
 
-fn pseudo_min(cx: &mut FuncCx<'_, '_>, ty: Type) {
+pub(super) fn pseudo_min(cx: &mut FuncCx<'_, '_>, ty: Type) {
     let (a, b) = pop2_as(cx, ty);
     let smaller = cx.b.ins().fcmp(FloatCC::LessThan, b, a);
     let smaller = cast(cx, smaller, ty);
@@ -61,7 +61,7 @@ fn pseudo_min(cx: &mut FuncCx<'_, '_>, ty: Type) {
     cx.push(result);
 }
 
-fn pseudo_max(cx: &mut FuncCx<'_, '_>, ty: Type) {
+pub(super) fn pseudo_max(cx: &mut FuncCx<'_, '_>, ty: Type) {
     let (a, b) = pop2_as(cx, ty);
     let larger = cx.b.ins().fcmp(FloatCC::LessThan, a, b);
     let larger = cast(cx, larger, ty);

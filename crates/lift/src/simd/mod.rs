@@ -14,6 +14,7 @@ mod integer;
 mod lanes;
 mod logic;
 mod memory;
+mod relaxed;
 mod widen;
 
 use cranelift_codegen::ir::{InstBuilder, Opcode, Type, Value};
@@ -32,6 +33,7 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         || compare::translate(cx, op)
         || logic::translate(cx, op)
         || convert::translate(cx, op)
+        || relaxed::translate(cx, op)
 }
 
 /// Reinterprets a vector as another vector type; no instruction if it is of that type.

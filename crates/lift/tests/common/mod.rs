@@ -32,6 +32,7 @@ pub(crate) fn config() -> Config {
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: CallConv::PreserveAll,
         features: spinwise_lift::Features::default(),
+        relaxed: spinwise_lift::Relaxed::DETERMINISTIC,
     }
 }
 

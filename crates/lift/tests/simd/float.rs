@@ -41,6 +41,8 @@ macro_rules! wasm_max {
     };
 }
 
+pub(crate) use {wasm_max, wasm_min};
+
 fn arithmetic(t: &mut Table) {
     t.map1("f32x4.ceil", f32::ceil);
     t.map1("f64x2.ceil", f64::ceil);

@@ -1,4 +1,4 @@
-//! Every SIMD128 operator against a reference in plain Rust that knows a lane at a time and no code generator.
+//! Every SIMD128 operator, and every relaxed one, against a reference in plain Rust that knows a lane at a time and no code generator.
 //!
 //! A table of cases ([`case`]) holds for each operator its text, its operands and its meaning. It is lifted as one
 //! module, verified, compiled for all targets, and run on this host at its full level and at its least, with every pair
@@ -11,6 +11,7 @@ mod lanes;
 mod machine;
 mod memory;
 mod operands;
+mod relaxed;
 mod scripts;
 mod structure;
 mod targets;
@@ -23,15 +24,16 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::{Context, verify_function};
 use machine::Machine;
 use scripts::Script;
-use spinwise_lift::lift;
+use spinwise_lift::{Config, Relaxed, lift};
 use wasmparser::{Parser, Payload};
 
-fn table() -> Table {
+fn table(choices: Relaxed) -> Table {
     let mut table = Table::default();
     integer::table(&mut table);
     float::table(&mut table);
     structure::table(&mut table);
     memory::table(&mut table);
+    relaxed::table(&mut table, choices);
     table
 }
 
@@ -51,7 +53,7 @@ fn compile(name: &str, function: &Function, isa: &dyn TargetIsa) {
     }
 }
 
-/// Names of the operators that `wasmparser` counts as SIMD128.
+/// Names of the operators that `wasmparser` counts as SIMD128, or as relaxed.
 fn simd_operators() -> BTreeSet<&'static str> {
     macro_rules! names {
         ($(@$proposal:ident $op:ident $({ $($arg:ident: $argty:ty),* })? => $visit:ident ($($ann:tt)*))*) => {
@@ -59,12 +61,16 @@ fn simd_operators() -> BTreeSet<&'static str> {
         };
     }
     let names = wasmparser::for_each_visit_simd_operator!(names);
-    names.into_iter().filter(|(proposal, _)| *proposal == "simd").map(|(_, name)| name).collect()
+    names
+        .into_iter()
+        .filter(|(proposal, _)| matches!(*proposal, "simd" | "relaxed_simd"))
+        .map(|(_, name)| name)
+        .collect()
 }
 
 #[test]
 fn the_table_holds_every_operator() {
-    let bytes = module(&table());
+    let bytes = module(&table(Relaxed::DETERMINISTIC));
     let mut seen = BTreeSet::new();
     for payload in Parser::new(0).parse_all(&bytes) {
         if let Payload::CodeSectionEntry(body) = payload.expect("a valid module") {
@@ -75,30 +81,34 @@ fn the_table_holds_every_operator() {
         }
     }
     let all = simd_operators();
-    assert_eq!(all.len(), 236, "SIMD128 has 236 operators");
+    assert_eq!(all.len(), 236 + 20, "SIMD128 has 236 operators, 20 are relaxed");
     let missing: Vec<_> = all.iter().filter(|name| !seen.contains(**name)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
 }
 
 #[test]
 fn every_operator_compiles_for_every_target() {
-    let table = table();
+    let table = table(Relaxed::DETERMINISTIC);
     let bytes = module(&table);
     for (triple, features) in targets::ALL {
         for level in targets::LEVELS {
             let isa = targets::target(triple, features, level);
-            let lifted = lift(&bytes, &targets::config(&isa)).expect("a valid module");
-            for (case, function) in table.0.iter().zip(&lifted.functions) {
-                compile(&format!("{} with {features:?} at {level}", case.name), function, &*isa);
+            let fast = targets::config(&isa);
+            for config in [fast, Config { relaxed: Relaxed::DETERMINISTIC, ..fast }] {
+                let lifted = lift(&bytes, &config).expect("a valid module");
+                for (case, function) in table.0.iter().zip(&lifted.functions) {
+                    compile(&format!("{} with {features:?} at {level}", case.name), function, &*isa);
+                }
             }
         }
     }
 }
 
 /// Runs the whole table. Fails with all cases that went wrong, each at its first operands.
-fn run(isa: OwnedTargetIsa) {
-    let table = table();
-    let lifted = lift(&module(&table), &targets::config(&isa)).expect("a valid module");
+fn run(isa: OwnedTargetIsa, relaxed: Relaxed) {
+    let table = table(relaxed);
+    let config = Config { relaxed, ..targets::config(&isa) };
+    let lifted = lift(&module(&table), &config).expect("a valid module");
     let mut machine = Machine::new(&lifted, isa);
     let mut calls = 0;
     let mut failures = Vec::new();
@@ -129,14 +139,25 @@ fn pattern() -> [u8; WINDOW] {
 #[test]
 fn every_operator_is_right_with_the_host_s_features() {
     for level in targets::LEVELS {
-        run(targets::host(true, level));
+        let isa = targets::host(true, level);
+        let fast = Relaxed::fast(&*isa);
+        run(isa, fast);
     }
 }
 
 #[test]
 fn every_operator_is_right_at_the_architecture_s_least() {
     for level in targets::LEVELS {
-        run(targets::host(false, level));
+        let isa = targets::host(false, level);
+        let fast = Relaxed::fast(&*isa);
+        run(isa, fast);
+    }
+}
+
+#[test]
+fn every_operator_is_right_with_the_host_s_features_and_no_choice() {
+    for level in targets::LEVELS {
+        run(targets::host(true, level), Relaxed::DETERMINISTIC);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::isa::{OwnedTargetIsa, lookup_by_name};
 use cranelift_codegen::settings::{self, Configurable};
-use spinwise_lift::{Config, Features};
+use spinwise_lift::{Config, Features, Relaxed};
 
 /// A target with all that its CPU must have beyond the triple's least.
 pub(crate) const ALL: &[(&str, &[&str])] = &[
@@ -44,6 +44,7 @@ pub(crate) fn config(isa: &OwnedTargetIsa) -> Config {
         host_call_conv: convention,
         thunk_call_conv: convention,
         features: Features::default(),
+        relaxed: Relaxed::fast(&**isa),
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn program_with(text: &str, mode: Mode) -> Arc<Program> {
         host_call_conv: isa.default_call_conv(),
         thunk_call_conv: thunk,
         features: spinwise_lift::Features::default(),
+        relaxed: spinwise_lift::Relaxed::DETERMINISTIC,
     };
     let lifted = spinwise_lift::lift(&bytes, &config).expect("a valid module");
     let (module, mut functions, mut glue) = (lifted.module, lifted.functions, lifted.glue);

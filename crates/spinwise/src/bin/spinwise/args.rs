@@ -116,6 +116,9 @@ pub(crate) struct TranslationArgs {
     /// Proposals of WebAssembly that modules may use: names, `-` before one to exclude it; `all`, `none`, `wasm2`, `wasm3`
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = Features::parse, allow_hyphen_values = true)]
     pub(crate) features: Features,
+    /// What relaxed SIMD gives where it has a choice
+    #[arg(long, value_enum, default_value = "fast", value_name = "CHOICE")]
+    pub(crate) relaxed_simd: RelaxedSimdArg,
     /// How hard to optimise
     #[arg(short = 'O', value_enum, default_value = "speed", value_name = "LEVEL")]
     pub(crate) opt: Opt,
@@ -167,6 +170,14 @@ pub(crate) enum Guard {
     All,
     /// None
     Off,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum RelaxedSimdArg {
+    /// What the CPU computes fastest
+    Fast,
+    /// The same on every CPU: what the specification's deterministic profile prescribes
+    Deterministic,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use spinwise::config::{Config, Cpu, GuardMode, OptLevel};
+use spinwise::config::{Config, Cpu, GuardMode, OptLevel, RelaxedSimd};
 
-use crate::args::{CpuArg, Guard, Opt, TranslationArgs};
+use crate::args::{CpuArg, Guard, Opt, RelaxedSimdArg, TranslationArgs};
 use crate::exit::Failure;
 use crate::files;
 
@@ -30,6 +30,10 @@ pub(crate) fn config(args: &TranslationArgs) -> Config {
             Opt::Size => OptLevel::Size,
         },
         features: args.features,
+        relaxed_simd: match args.relaxed_simd {
+            RelaxedSimdArg::Fast => RelaxedSimd::Fast,
+            RelaxedSimdArg::Deterministic => RelaxedSimd::Deterministic,
+        },
         verify: args.verify,
         jobs: args.jobs.map(usize::from),
         ..Config::default()
