@@ -49,6 +49,7 @@ fn suites() -> Vec<Suite> {
         of(Proposal::Simd, "wasm2,multi-memory"),
         of(Proposal::Threads, "wasm2,threads"),
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
+        of(Proposal::FunctionReferences, "wasm2,function-references,tail-call"),
         of(Proposal::TailCall, "wasm2,tail-call"),
         of(Proposal::Memory64, "wasm2,memory64"),
         of(Proposal::MultiMemory, "wasm2,multi-memory"),

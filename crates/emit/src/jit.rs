@@ -17,7 +17,7 @@ use cranelift_module::{FuncId, ModuleResult};
 use spinwise_model::image::{CodeImage, CodeRange, TrapSite};
 use spinwise_model::index::{FuncIndex, TypeIndex};
 use spinwise_model::module::Module;
-use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY};
+use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_REFERENCE_STUB};
 use target_lexicon::Triple;
 
 use crate::compile::Compiled;
@@ -85,7 +85,7 @@ fn image(
     arena: Arena,
 ) -> Result<CodeImage, Error> {
     let mut functions = vec![None; module.functions.len()];
-    let mut glue = [(NS_HOST_ENTRY, BTreeMap::new()), (NS_HOST_ADAPTER, BTreeMap::new())];
+    let mut glue = [NS_HOST_ENTRY, NS_HOST_ADAPTER, NS_REFERENCE_STUB].map(|namespace| (namespace, BTreeMap::new()));
     let mut ranges = Vec::with_capacity(placed.len());
     let mut traps = Vec::new();
     for (id, length, function) in placed {
@@ -121,13 +121,13 @@ fn image(
             })
         })
         .collect::<Result<_, _>>()?;
-    let [host_entries, host_adapters] = glue.map(|(_, of_types)| for_equal_types(module, &of_types));
+    let [host_entries, host_adapters, reference_stubs] = glue.map(|(_, of_types)| for_equal_types(module, &of_types));
     let text = match (ranges.first(), ranges.last()) {
         (Some(first), Some(last)) => first.addresses.start..last.addresses.end,
         _ => 0..0,
     };
     let owner: Arc<dyn Any + Send + Sync> = arena.0;
-    Ok(CodeImage { text, functions, host_entries, host_adapters, ranges, traps, owner })
+    Ok(CodeImage { text, functions, host_entries, host_adapters, reference_stubs, ranges, traps, owner })
 }
 
 /// Gives glue to every type index whose type equals one that has it.

@@ -240,6 +240,10 @@ fn glue_serves_every_equal_type() {
         block0(v0: i64):
             return
         }
+        function u5:2(i64) tail {
+        block0(v0: i64):
+            return
+        }
         function u0:0(i64) tail {
         block0(v0: i64):
             return
@@ -248,7 +252,8 @@ fn glue_serves_every_equal_type() {
     assert_eq!(image.host_entries.keys().copied().collect::<Vec<_>>(), [TypeIndex(0), TypeIndex(2)]);
     assert_eq!(image.host_entries[&TypeIndex(0)], image.host_entries[&TypeIndex(2)]);
     assert_eq!(image.host_adapters.keys().copied().collect::<Vec<_>>(), [TypeIndex(0), TypeIndex(2)]);
-    assert!(image.ranges.iter().filter(|range| range.function.is_none()).count() == 2);
+    assert_eq!(image.reference_stubs[&TypeIndex(0)], image.reference_stubs[&TypeIndex(2)]);
+    assert!(image.ranges.iter().filter(|range| range.function.is_none()).count() == 3);
 }
 
 #[test]

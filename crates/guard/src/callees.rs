@@ -1,14 +1,13 @@
 //! Which functions an indirect call may reach.
 //!
-//! Invariant: a table is *closed* if nothing outside the module's active element segments can have put anything into it: it
-//! is neither imported nor exported, and no code writes it. Of a closed table every callee of a type is known; of any other
-//! none is.
+//! Invariant: of a closed table ([`Module::closed_tables`]) every callee of a type is known; of any other, and of a call by
+//! reference, none is.
 //! Cost: one pass over the element segments, one look-up a call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use spinwise_model::index::{TableIndex, TypeIndex};
-use spinwise_model::module::{ConstOp, Entity, Module};
+use spinwise_model::module::{ConstOp, Module};
 
 /// A larger set of callees counts as unknown: polls are never spread over a program for one call.
 const MAX_CALLEES: usize = 8;
@@ -26,18 +25,15 @@ type ByType = BTreeMap<TypeIndex, BTreeSet<u32>>;
 
 impl<'m> Callees<'m> {
     pub(crate) fn new(module: &'m Module) -> Self {
-        let tables = (0u32..).zip(&module.tables).map(|(index, _)| TableIndex(index));
-        let mut closed: Vec<_> = tables.map(|table| (!is_open(module, table)).then(ByType::new)).collect();
+        let tables = module.closed_tables();
+        let mut closed: Vec<_> = (0u32..)
+            .zip(&module.tables)
+            .map(|(index, _)| tables.contains(&TableIndex(index)).then(ByType::new))
+            .collect();
         for (table, item) in module.initial_elements() {
-            let functions = &mut closed[table.index()];
-            match (item.as_slice(), functions.as_mut()) {
-                ([ConstOp::RefNull], _) | (_, None) => {}
-                ([ConstOp::RefFunc(func)], Some(by_type)) => {
-                    let ty = module.types.canonical(module.functions[func.index()].ty);
-                    by_type.entry(ty).or_default().insert(func.0);
-                }
-                // An imported global may hold any function.
-                _ => *functions = None,
+            if let (Some(by_type), [ConstOp::RefFunc(func)]) = (&mut closed[table.index()], item.as_slice()) {
+                let ty = module.types.canonical(module.functions[func.index()].ty);
+                by_type.entry(ty).or_default().insert(func.0);
             }
         }
         Self { module, closed }
@@ -61,16 +57,10 @@ impl<'m> Callees<'m> {
     }
 }
 
-fn is_open(module: &Module, table: TableIndex) -> bool {
-    table.0 < module.imported_tables
-        || module.written_tables.contains(&table)
-        || module.exports.iter().any(|export| export.entity == Entity::Table(table))
-}
-
 #[cfg(test)]
 mod tests {
     use spinwise_model::index::{FuncIndex, TypeIndex};
-    use spinwise_model::module::{ElementMode, ElementSegment, Export, Function};
+    use spinwise_model::module::{ElementMode, ElementSegment, Entity, Export, Function};
     use spinwise_model::types::{FuncType, RefType, TableType, ValType};
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Whole-module summary: which functions can run inside a cycle, and which of them poll on entry whatever the loops need.
 //!
 //! Invariant: a function *can run inside a cycle* if it is called from a block that lies on a cycle, is part of a
-//! recursion, can be reached through a reference that the guest holds, or is called by such a function. If it also reads atomically it polls on
+//! recursion, can be reached through a reference that the guest takes, or is called by such a function. If it also reads atomically it polls on
 //! entry, so that no cycle can hide its read in a callee.
 //! Cost: linear in the call graph.
 
@@ -59,7 +59,7 @@ impl EntryPolls {
 fn run_in_cycles(module: &Module, facts: &[Facts]) -> Vec<bool> {
     let imported = module.imported_functions;
     let mut edges = Vec::new();
-    // What only a host can refer to is entered through a trampoline, which polls.
+    // What only a host can refer to is entered through a host entry or a reference stub, which poll.
     let mut roots: Vec<u32> = module.address_taken.iter().map(|func| func.0).filter(|func| *func >= imported).collect();
     for (caller, facts) in (0u32..).zip(facts) {
         let components = facts.components();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use cranelift_codegen::isa::CallConv;
 use spinwise_guard::{Mode, check_boundary, explain_json, insert_boundary_poll};
 use spinwise_lift::{Config, Lifted};
-use spinwise_model::symbol::{NS_FUNC, NS_HOST_ENTRY};
+use spinwise_model::symbol::BORDER;
 use support::{Program, isa, summary};
 
 fn lift(wat: &str) -> Lifted {
@@ -66,7 +66,7 @@ fn borders_charge() {
     for (_, wat) in fixtures("guard") {
         for mut glue in lift(&wat).glue {
             let cranelift_codegen::ir::UserFuncName::User(name) = &glue.name else { panic!("{}", glue.name) };
-            if matches!(name.namespace, NS_FUNC | NS_HOST_ENTRY) {
+            if BORDER.contains(&name.namespace) {
                 insert_boundary_poll(&mut glue, CallConv::PreserveAll);
                 assert_eq!(check_boundary(&glue), Ok(()), "{glue}");
             }

@@ -1,4 +1,4 @@
-//! Calls of functions and through tables, tail calls too.
+//! Calls of functions, through tables and by reference, tail calls too.
 //!
 //! Invariants: a callee's first argument is the instance context it belongs to. A direct call of an imported function goes
 //! to this module's import stub, which leaves guest code for it; an indirect one finds code and context in the reference.
@@ -9,12 +9,14 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, Inst, InstBuilder, MemFlagsData, Value, types};
 use spinwise_model::context::{FuncRef, InstanceHeader};
 use spinwise_model::index::{FuncIndex, TableIndex, TypeIndex};
+use spinwise_model::symbol::Builtin;
 use spinwise_model::trap::TrapCode;
+use spinwise_model::types::HeapType;
 use wasmparser::Operator;
 
 use crate::abi::{CONSTANT, CONTEXT, trap};
 use crate::func::FuncCx;
-use crate::table;
+use crate::{reference, table};
 
 /// Lifts a call; `false` if the operator is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
@@ -27,6 +29,8 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         Operator::ReturnCallIndirect { type_index, table_index } => {
             (Kind::Tail, in_table(cx, TableIndex(table_index), TypeIndex(type_index)))
         }
+        Operator::CallRef { type_index } => (Kind::Call, by_reference(cx, TypeIndex(type_index))),
+        Operator::ReturnCallRef { type_index } => (Kind::Tail, by_reference(cx, TypeIndex(type_index))),
         _ => return false,
     };
     call(cx, kind, callee);
@@ -70,13 +74,46 @@ fn in_table(cx: &mut FuncCx<'_, '_>, table: TableIndex, ty: TypeIndex) -> Callee
     let reference = cx.b.ins().load(types::I64, CONTEXT, element, 0);
     cx.b.ins().trapz(reference, trap(TrapCode::UninitializedElement));
 
+    check_type(cx, table, reference, ty);
+    referenced(cx, reference, ty)
+}
+
+/// Traps unless a reference out of a table, not null, is to a function of a type: of that very one, or else of a subtype, where
+/// there can be any.
+fn check_type(cx: &mut FuncCx<'_, '_>, table: TableIndex, reference: Value, ty: TypeIndex) {
+    let all = &cx.module.types;
+    if let HeapType::Type(element) = cx.module.tables[table.index()].element.heap
+        && all.is_subtype(element, ty)
+    {
+        return;
+    }
+    let is_final = all[ty].is_final;
     let ids = cx.load_context(types::I64, CONSTANT, InstanceHeader::TYPE_IDS);
     let at = i32::try_from(ty.0 * 4).expect("validation bounds the number of types");
     let expected = cx.b.ins().load(types::I32, CONSTANT, ids, at);
     // Constant, but only once the reference is known not to be null: these loads must stay behind the check.
     let actual = cx.b.ins().load(types::I32, BEHIND_CHECK, reference, FuncRef::TYPE_ID);
     let differs = cx.b.ins().icmp(IntCC::NotEqual, actual, expected);
-    cx.b.ins().trapnz(differs, trap(TrapCode::IndirectCallTypeMismatch));
+    if is_final {
+        cx.b.ins().trapnz(differs, trap(TrapCode::IndirectCallTypeMismatch));
+        return;
+    }
+    let (other, fits) = (cx.b.create_block(), cx.b.create_block());
+    cx.b.set_cold_block(other);
+    cx.b.ins().brif(differs, other, &[], fits, &[]);
+    cx.b.switch_to_block(other);
+    cx.b.seal_block(other);
+    let is_subtype = cx.call_builtin(Builtin::IsSubtype, &[cx.vmctx, actual, expected]).expect("it answers");
+    cx.b.ins().trapz(is_subtype, trap(TrapCode::IndirectCallTypeMismatch));
+    cx.b.ins().jump(fits, &[]);
+    cx.b.switch_to_block(fits);
+    cx.b.seal_block(fits);
+}
+
+/// Pops a reference: the function it is to, of that type.
+fn by_reference(cx: &mut FuncCx<'_, '_>, ty: TypeIndex) -> Callee {
+    cx.facts.reference_calls.insert(ty);
+    let reference = reference::pop_non_null(cx);
     referenced(cx, reference, ty)
 }
 

@@ -240,13 +240,33 @@ fn br(cx: &mut FuncCx<'_, '_>, depth: u32) {
 
 fn br_if(cx: &mut FuncCx<'_, '_>, depth: u32) {
     let condition = cx.pop_condition();
-    let (block, count) = target(cx, depth);
-    let values = peek(cx, count);
+    branch_if(cx, depth, condition, None);
+}
+
+/// Branches where a value is not zero; the branch alone carries `last` behind the topmost operands.
+pub(crate) fn branch_if(cx: &mut FuncCx<'_, '_>, depth: u32, condition: Value, last: Option<Value>) {
+    let (block, args) = branch(cx, depth, last);
     let next = cx.b.create_block();
-    let args: Vec<BlockArg> = values.into_iter().map(BlockArg::Value).collect();
     cx.b.ins().brif(condition, block, &args, next, &[]);
     cx.b.switch_to_block(next);
     cx.b.seal_block(next);
+}
+
+/// Branches where a value is zero, else as [`branch_if`].
+pub(crate) fn branch_unless(cx: &mut FuncCx<'_, '_>, depth: u32, condition: Value, last: Option<Value>) {
+    let (block, args) = branch(cx, depth, last);
+    let next = cx.b.create_block();
+    cx.b.ins().brif(condition, next, &[], block, &args);
+    cx.b.switch_to_block(next);
+    cx.b.seal_block(next);
+}
+
+/// Where a branch lands and what it carries, the operands left where they are.
+fn branch(cx: &mut FuncCx<'_, '_>, depth: u32, last: Option<Value>) -> (Block, Vec<BlockArg>) {
+    let (block, count) = target(cx, depth);
+    let mut values = peek(cx, count - usize::from(last.is_some()));
+    values.extend(last);
+    (block, values.into_iter().map(BlockArg::Value).collect())
 }
 
 /// A label that several rows name gets a block of its own, which they share: what a branch to the label carries (phi

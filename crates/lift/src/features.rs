@@ -50,7 +50,7 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
     supported("relaxed-simd", "relaxed SIMD", WasmFeatures::RELAXED_SIMD).needing(WasmFeatures::SIMD),
     supported("wide-arithmetic", "wide arithmetic", WasmFeatures::WIDE_ARITHMETIC),
     supported("custom-page-sizes", "custom page sizes", WasmFeatures::CUSTOM_PAGE_SIZES),
-    unsupported("function-references", "typed function references", WasmFeatures::FUNCTION_REFERENCES)
+    supported("function-references", "typed function references", WasmFeatures::FUNCTION_REFERENCES)
         .needing(WasmFeatures::REFERENCE_TYPES),
     unsupported("gc", "garbage collection", WasmFeatures::GC)
         .needing(WasmFeatures::REFERENCE_TYPES.union(WasmFeatures::FUNCTION_REFERENCES)),

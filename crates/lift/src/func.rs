@@ -25,7 +25,7 @@ use wasmparser::{
 use crate::abi::{CONSTANT, builtin_signature, guest_signature, trap};
 use crate::control::Frame;
 use crate::locals::Locals;
-use crate::{Config, atomics, bulk, call, control, global, locals, memory, numeric, simd, table, wide};
+use crate::{Config, atomics, bulk, call, control, global, locals, memory, numeric, reference, simd, table, wide};
 
 /// Operands that the branches and calls of one function may carry in sum, and that its stack may hold, in dead code too.
 /// A body of the largest size that names one operand in each of its bytes stays below; only multi-value types repeated
@@ -48,6 +48,8 @@ pub(crate) struct Facts {
     pub(crate) written_tables: BTreeSet<TableIndex>,
     /// Indirect calls, by the offset of their operators.
     pub(crate) indirect_calls: Vec<(u32, (TableIndex, TypeIndex))>,
+    /// The types of calls by reference.
+    pub(crate) reference_calls: BTreeSet<TypeIndex>,
 }
 
 /// Why a body cannot be lifted.
@@ -91,6 +93,8 @@ pub(crate) struct FuncCx<'a, 'b> {
     pub(crate) control: Vec<Frame>,
     /// In dead code: how many constructs were opened in it.
     pub(crate) dead: Option<usize>,
+    /// Whether the reference that the operator needs is known not to be null.
+    pub(crate) known_non_null: bool,
     /// Parameters and locals.
     pub(crate) locals: Locals,
     /// What the code has told so far.
@@ -126,7 +130,7 @@ pub(crate) fn lift_body(
     b.switch_to_block(entry);
     b.seal_block(entry);
     let vmctx = b.block_params(entry)[0];
-    let locals = Locals::declare(&mut b, entry, &validator, &code);
+    let locals = Locals::declare(&mut b, entry, &code)?;
     let mut cx = FuncCx {
         b,
         module,
@@ -136,6 +140,7 @@ pub(crate) fn lift_body(
         stack: Vec::new(),
         control: vec![Frame::body(ty)],
         dead: None,
+        known_non_null: false,
         locals,
         facts: Facts::default(),
         signatures: BTreeMap::new(),
@@ -144,6 +149,7 @@ pub(crate) fn lift_body(
     };
     while !reader.eof() {
         let (op, offset) = reader.read_with_offset()?;
+        cx.known_non_null = reference::is_known_non_null(&op, &validator);
         validator.op(offset, &op)?;
         cx.b.set_srcloc(location(offset));
         if !translate(&mut cx, &op) {
@@ -174,6 +180,7 @@ fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         || atomics::translate(cx, op)
         || bulk::translate(cx, op)
         || table::translate(cx, op)
+        || reference::translate(cx, op)
         || simd::translate(cx, op)
         || wide::translate(cx, op)
 }

@@ -1,8 +1,9 @@
-//! The functions that connect guest code with what is outside it: import stubs, host entries, host adapters, the poll
-//! thunk. What each one does is told in [`spinwise_model::symbol`].
+//! The functions that connect guest code with what is outside it: import stubs, host entries, host adapters, reference
+//! stubs, the poll thunk. What each one does is told in [`spinwise_model::symbol`].
 //!
-//! Invariants: no instruction of them has a wasm offset; each function type has at most one entry and one adapter, under
-//! the smallest index of a type equal to it.
+//! Invariants: no instruction of them has a wasm offset; each function type has at most one entry, adapter and reference
+//! stub, under the smallest index of a type equal to it. Code that may call a reference to a host's function of a type has
+//! the adapter and the stub of that type: only final types that stand alone can be a host's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,12 @@ use cranelift_codegen::ir::{
     AbiParam, Function, InstBuilder, Signature, StackSlotData, StackSlotKind, UserFuncName, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use spinwise_model::context::{ImportedFunction, InstanceHeader, Layout, SLOT_SIZE, ThreadContext};
+use spinwise_model::context::{
+    ImportedFunction, InstanceHeader, Layout, ReferenceContext, SLOT_SIZE, ThreadContext,
+};
 use spinwise_model::index::{FuncIndex, TypeIndex};
 use spinwise_model::module::Module;
-use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_POLL_THUNK};
+use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_POLL_THUNK, NS_REFERENCE_STUB};
 use spinwise_model::trap::TrapCode;
 use spinwise_model::types::{FuncType, ValType};
 
@@ -28,18 +31,34 @@ pub(crate) fn glue(module: &Module, layout: &Layout, config: &Config) -> Vec<Fun
     let imported = (0..module.imported_functions).map(FuncIndex);
     let stubs = imported.clone().map(Glue::ImportStub);
     let entries = distinct_types(module, module.defined_functions()).into_iter().map(Glue::HostEntry);
-    let adapters = distinct_types(module, imported).into_iter().map(Glue::HostAdapter);
-    let all = stubs.chain(entries).chain(adapters).chain([Glue::PollThunk]);
+    let called = module.open_call_types().filter(|ty| module.types.stands_alone(*ty));
+    let called = distinct(module, called);
+    let adapters = &distinct_types(module, imported) | &called;
+    let adapters = adapters.into_iter().map(Glue::HostAdapter);
+    let referred = &distinct_types(module, only_hosts_refer_to(module)) | &called;
+    let references = referred.into_iter().map(Glue::ReferenceStub);
+    let all = stubs.chain(entries).chain(adapters).chain(references).chain([Glue::PollThunk]);
     all.map(|glue| build(glue, module, layout, config, &mut scratch)).collect()
 }
 
-/// The types of these functions, each under the smallest index of a type equal to it.
+/// Functions to which references exist, though code takes none.
+fn only_hosts_refer_to(module: &Module) -> impl Iterator<Item = FuncIndex> {
+    let taken = |func: &FuncIndex| module.address_taken.binary_search(func).is_ok();
+    module.escaped.iter().copied().filter(move |func| !module.is_imported(*func) && !taken(func))
+}
+
+/// The types of these functions, as [`distinct`] gives them.
 fn distinct_types(module: &Module, functions: impl Iterator<Item = FuncIndex>) -> BTreeSet<TypeIndex> {
+    distinct(module, functions.map(|func| module.functions[func.index()].ty))
+}
+
+/// Function types, each under the smallest index of a type equal to it.
+fn distinct(module: &Module, types: impl Iterator<Item = TypeIndex>) -> BTreeSet<TypeIndex> {
     let mut first = BTreeMap::new();
     for (index, ty) in module.types.functions() {
         first.entry(ty).or_insert(index);
     }
-    functions.map(|func| first[module.func_type(func)]).collect()
+    types.map(|ty| first[module.types.func(ty)]).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -47,6 +66,7 @@ enum Glue {
     ImportStub(FuncIndex),
     HostEntry(TypeIndex),
     HostAdapter(TypeIndex),
+    ReferenceStub(TypeIndex),
     PollThunk,
 }
 
@@ -62,6 +82,7 @@ fn build(
         Glue::ImportStub(func) => (NS_FUNC, func.0, guest_signature(module.func_type(func))),
         Glue::HostEntry(index) => (NS_HOST_ENTRY, index.0, entry_signature(config)),
         Glue::HostAdapter(index) => (NS_HOST_ADAPTER, index.0, guest_signature(ty(index))),
+        Glue::ReferenceStub(index) => (NS_REFERENCE_STUB, index.0, guest_signature(ty(index))),
         Glue::PollThunk => (NS_POLL_THUNK, 0, thunk_signature(config)),
     };
     let mut function = Function::with_name_signature(UserFuncName::user(namespace, index), signature);
@@ -72,7 +93,8 @@ fn build(
     b.seal_block(block);
     let params = b.block_params(block).to_vec();
     match glue {
-        Glue::ImportStub(func) => import_stub(&mut b, layout, func, &params),
+        Glue::ImportStub(func) => leave(&mut b, layout.imported_function(func), &params),
+        Glue::ReferenceStub(_) => leave(&mut b, ReferenceContext::TARGET, &params),
         Glue::HostEntry(index) => host_entry(&mut b, ty(index), &params),
         Glue::HostAdapter(index) => host_adapter(&mut b, config, ty(index), &params),
         Glue::PollThunk => {
@@ -99,10 +121,10 @@ fn thunk_signature(config: &Config) -> Signature {
     signature
 }
 
-/// Leaves guest code: checks the host's headroom, says who calls, and becomes what the import resolved to. It keeps no frame
-/// of its own, so that tail calls through imports need no stack; whoever ran meanwhile looks itself whether the thread was
-/// interrupted.
-fn import_stub(b: &mut FunctionBuilder<'_>, layout: &Layout, func: FuncIndex, params: &[Value]) {
+/// Leaves guest code: checks the host's headroom, says who calls, and becomes the function that the context has at an offset:
+/// what an import resolved to, or what a reference is to. It keeps no frame of its own, so that tail calls through it need no
+/// stack; whoever ran meanwhile looks itself whether the thread was interrupted.
+fn leave(b: &mut FunctionBuilder<'_>, target: i32, params: &[Value]) {
     let vmctx = params[0];
     let thread = b.ins().load(types::I64, CONSTANT, vmctx, InstanceHeader::THREAD);
     let limit = b.ins().load(types::I64, CONTEXT, thread, ThreadContext::STACK_LIMIT);
@@ -111,9 +133,8 @@ fn import_stub(b: &mut FunctionBuilder<'_>, layout: &Layout, func: FuncIndex, pa
     b.ins().trapnz(overflow, trap(TrapCode::StackOverflow));
     b.ins().store(CONTEXT, vmctx, thread, ThreadContext::CALLER);
 
-    let import = layout.imported_function(func);
-    let code = b.ins().load(types::I64, CONSTANT, vmctx, import + ImportedFunction::CODE);
-    let callee = b.ins().load(types::I64, CONSTANT, vmctx, import + ImportedFunction::VMCTX);
+    let code = b.ins().load(types::I64, CONSTANT, vmctx, target + ImportedFunction::CODE);
+    let callee = b.ins().load(types::I64, CONSTANT, vmctx, target + ImportedFunction::VMCTX);
     let signature = b.func.signature.clone();
     let signature = b.import_signature(signature);
     let mut args = params.to_vec();

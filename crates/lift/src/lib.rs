@@ -4,7 +4,8 @@
 //! `model`, which also defines all memory that the code it makes refers to.
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
-//! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `simd`, `wide`), `glue` makes
+//! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `reference`, `simd`,
+//! `wide`), `glue` makes
 //! the functions around guest code. `diagnose` turns a rejection into an [`Error`].
 
 mod abi;
@@ -23,6 +24,7 @@ mod memory;
 mod names;
 mod numeric;
 mod parse;
+mod reference;
 mod relaxed;
 mod simd;
 mod stack;
@@ -76,7 +78,7 @@ pub struct Lifted {
     pub module: Module,
     /// The defined functions, in index order.
     pub functions: Vec<Function>,
-    /// Import stubs, host entries, host adapters and the poll thunk, named as [`spinwise_model::symbol`] says.
+    /// Import stubs, host entries, host adapters, reference stubs and the poll thunk, named as [`spinwise_model::symbol`] says.
     pub glue: Vec<Function>,
 }
 
@@ -116,4 +118,5 @@ fn note(module: &mut Module, facts: Facts) {
     module.address_taken.extend(facts.referenced);
     module.written_tables.extend(facts.written_tables);
     module.indirect_calls.extend(facts.indirect_calls);
+    module.reference_calls.extend(facts.reference_calls);
 }

@@ -7,7 +7,7 @@
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use wasmparser::{FuncValidator, FunctionBody, Operator, ValidatorResources};
+use wasmparser::{FunctionBody, Operator};
 
 use crate::abi::clif_type;
 use crate::func::FuncCx;
@@ -29,33 +29,33 @@ pub(crate) enum Locals {
 }
 
 impl Locals {
-    /// Declares them in the entry block: parameters with their values, the others zero.
+    /// Declares them in the entry block: parameters with their values, the others zero. (What cannot be null is null at
+    /// first as well: validation sees to it that it is set before it is read.)
+    ///
+    /// # Errors
+    /// None after validation of the locals.
     pub(crate) fn declare(
         b: &mut FunctionBuilder<'_>,
         entry: Block,
-        validator: &FuncValidator<ValidatorResources>,
         code: &FunctionBody<'_>,
-    ) -> Self {
-        let parameters = b.block_params(entry)[1..].to_vec();
+    ) -> wasmparser::Result<Self> {
+        let mut values = b.block_params(entry)[1..].to_vec();
         let mut zeros = Zeros::default();
-        let values: Vec<Value> = (0..validator.len_locals())
-            .map(|index| match parameters.get(index as usize) {
-                Some(parameter) => *parameter,
-                None => {
-                    let ty = validator.get_local_type(index).and_then(val_type).expect("validated locals");
-                    zeros.get(b, clif_type(ty))
-                }
-            })
-            .collect();
+        for group in code.get_locals_reader()? {
+            let (count, ty) = group?;
+            let ty = val_type(ty).expect("validated locals");
+            let zero = zeros.get(b, clif_type(ty));
+            values.extend(std::iter::repeat_n(zero, count as usize));
+        }
         if is_hostile(values.len() as u64, code) {
-            return Self::Slots(values.into_iter().map(|value| to_slot(b, value)).collect());
+            return Ok(Self::Slots(values.into_iter().map(|value| to_slot(b, value)).collect()));
         }
         let declare = |value: Value| {
             let variable = b.declare_var(b.func.dfg.value_type(value));
             b.def_var(variable, value);
             variable
         };
-        Self::Variables(values.into_iter().map(declare).collect())
+        Ok(Self::Variables(values.into_iter().map(declare).collect()))
     }
 }
 

@@ -1,12 +1,12 @@
-//! Tables and references.
+//! Tables.
 //!
-//! Invariant: a reference is 64 bits, null is 0. A table's elements and length change when it grows, so both are loaded
+//! Invariant: a table's elements and length change when it grows, so both are loaded
 //! anew at each use, unless its type leaves no room to grow.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use spinwise_model::context::TableDef;
-use spinwise_model::index::{FuncIndex, TableIndex};
+use spinwise_model::index::TableIndex;
 use spinwise_model::symbol::Builtin;
 use spinwise_model::trap::TrapCode;
 use wasmparser::Operator;
@@ -14,20 +14,10 @@ use wasmparser::Operator;
 use crate::abi::{CONSTANT, CONTEXT, trap};
 use crate::func::FuncCx;
 
-/// Lifts an operator on tables or references; `false` if it is not one.
+/// Lifts an operator on tables; `false` if it is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
     use Operator as Op;
     match op {
-        Op::RefNull { .. } => {
-            let null = cx.b.ins().iconst(types::I64, 0);
-            cx.push(null);
-        }
-        Op::RefIsNull => {
-            let reference = cx.pop();
-            let null = cx.b.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-            cx.push(null);
-        }
-        Op::RefFunc { function_index } => ref_func(cx, FuncIndex(*function_index)),
         Op::TableGet { table } => {
             let index = cx.pop();
             let element = element(cx, TableIndex(*table), index, TrapCode::TableOutOfBounds);
@@ -90,14 +80,6 @@ fn fixed_length(cx: &FuncCx<'_, '_>, table: TableIndex) -> Option<i64> {
 fn def(cx: &mut FuncCx<'_, '_>, table: TableIndex) -> Value {
     let at = cx.layout.table(table);
     cx.load_context(types::I64, CONSTANT, at)
-}
-
-fn ref_func(cx: &mut FuncCx<'_, '_>, func: FuncIndex) {
-    cx.facts.referenced.insert(func);
-    let position = cx.module.escaped_position(func).expect("validation wants the reference declared");
-    let at = cx.layout.func_ref(position);
-    let address = cx.b.ins().iadd_imm_u(cx.vmctx, i64::from(at));
-    cx.push(address);
 }
 
 /// Notes that the code writes a table.

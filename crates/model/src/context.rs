@@ -48,7 +48,7 @@ pub struct InstanceHeader {
     /// Canonical type identifiers, one `u32` for each of [`Module::types`]: equal types have equal identifiers in a
     /// process.
     pub type_ids: *const u32,
-    /// The runtime's own instance structure.
+    /// The runtime's own instance structure; null only in a [`ReferenceContext`].
     pub instance: *const u8,
 }
 
@@ -165,6 +165,23 @@ impl FuncRef {
     pub const VMCTX: i32 = 8;
     /// Offset of [`FuncRef::type_id`].
     pub const TYPE_ID: i32 = 16;
+}
+
+/// What stands for an instance context in a reference to a function that compiled code did not make: one that a host hands
+/// in, to a function that guest code never refers to or to one of the host. Its code is a reference stub, which does what an
+/// import stub does.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ReferenceContext {
+    /// As an instance context has it, but the instance is null where the function is the host's.
+    pub header: InstanceHeader,
+    /// The function.
+    pub target: ImportedFunction,
+}
+
+impl ReferenceContext {
+    /// Offset of [`ReferenceContext::target`].
+    pub const TARGET: i32 = 24;
 }
 
 /// Bytes a global takes, whatever its type.
@@ -305,6 +322,7 @@ mod tests {
             (offset_of!(FuncRef, vmctx), FuncRef::VMCTX),
             (offset_of!(FuncRef, type_id), FuncRef::TYPE_ID),
             (size_of::<FuncRef>(), FuncRef::SIZE),
+            (offset_of!(ReferenceContext, target), ReferenceContext::TARGET),
         ];
         for (real, constant) in pairs {
             assert_eq!(i32::try_from(real), Ok(constant));

@@ -18,6 +18,8 @@ pub struct CodeImage {
     pub host_entries: BTreeMap<TypeIndex, usize>,
     /// Address of the host adapter of a function type ([`crate::symbol::NS_HOST_ADAPTER`]).
     pub host_adapters: BTreeMap<TypeIndex, usize>,
+    /// Address of the reference stub of a function type ([`crate::symbol::NS_REFERENCE_STUB`]).
+    pub reference_stubs: BTreeMap<TypeIndex, usize>,
     /// Every compiled range, ascending and disjoint.
     pub ranges: Vec<CodeRange>,
     /// Every instruction that may trap, ascending by address.

@@ -48,13 +48,16 @@ pub struct Module {
     /// Functions whose reference can be taken (by an element segment, `ref.func`, an export or a global), ascending:
     /// each has a [`crate::context::FuncRef`] in the instance context, at its position in this list.
     pub escaped: Vec<FuncIndex>,
-    /// Functions whose reference the guest itself can hold (element segments, `ref.func` in code or in a global),
-    /// ascending: those an indirect call may reach.
+    /// Functions whose reference the guest itself can take (element segments, `ref.func` in code or in a global),
+    /// ascending: those an indirect call may reach. A reference to another one comes from a host, and is to a reference
+    /// stub, which polls.
     pub address_taken: Vec<FuncIndex>,
     /// Tables that code writes (`table.set`, `grow`, `fill`, `copy`, `init`): their contents are not known statically.
     pub written_tables: BTreeSet<TableIndex>,
     /// Each indirect call of the code, by the byte offset of its operator: the table and type it names.
     pub indirect_calls: BTreeMap<u32, (TableIndex, TypeIndex)>,
+    /// The types by which code calls references that it holds (`call_ref`): of such a call no callee is known.
+    pub reference_calls: BTreeSet<TypeIndex>,
 }
 
 /// A name of a module as it can be shown on a terminal or in a log: one line, control characters escaped.
@@ -210,6 +213,33 @@ impl Module {
             ElementMode::Passive | ElementMode::Declared => None,
         });
         inits.chain(active.flatten())
+    }
+
+    /// Tables of which the module itself says all that they can hold: neither imported nor exported, written by no code,
+    /// and filled with references to functions and nulls alone.
+    #[must_use]
+    pub fn closed_tables(&self) -> BTreeSet<TableIndex> {
+        let defined = (0u32..).zip(&self.tables).skip(self.imported_tables as usize);
+        let mut closed: BTreeSet<_> = defined.map(|(index, _)| TableIndex(index)).collect();
+        closed.retain(|table| !self.written_tables.contains(table));
+        for export in &self.exports {
+            if let Entity::Table(table) = export.entity {
+                closed.remove(&table);
+            }
+        }
+        for (table, item) in self.initial_elements() {
+            if !matches!(item[..], [ConstOp::RefFunc(_) | ConstOp::RefNull]) {
+                closed.remove(&table);
+            }
+        }
+        closed
+    }
+
+    /// The types by which code calls references that may come from anywhere.
+    pub fn open_call_types(&self) -> impl Iterator<Item = TypeIndex> {
+        let closed = self.closed_tables();
+        let indirect = self.indirect_calls.values().filter(move |(table, _)| !closed.contains(table));
+        indirect.map(|(_, ty)| *ty).chain(self.reference_calls.iter().copied())
     }
 
     /// Whether any memory is shared between threads.

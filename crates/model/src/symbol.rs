@@ -20,6 +20,12 @@ pub const NS_HOST_ENTRY: u32 = 3;
 /// of a host function object. It stores its other parameters into 16-byte slots, calls [`Builtin::HostCall`] and loads
 /// its results from the same slots; a status other than 0 traps with [`crate::trap::TrapCode::Pending`].
 pub const NS_HOST_ADAPTER: u32 = 4;
+/// Namespace of reference stubs, by type index: what the code of a function reference is if compiled code did not make the
+/// reference. An import stub over a [`crate::context::ReferenceContext`] instead of an instance context.
+pub const NS_REFERENCE_STUB: u32 = 5;
+
+/// The namespaces whose functions are the border of guest code and charge the budget on entry ([`NS_FUNC`]: as glue).
+pub const BORDER: &[u32] = &[NS_FUNC, NS_HOST_ENTRY, NS_REFERENCE_STUB];
 
 /// Set in the `site` that a guard passes to `poll` when the site has a watch: it is known to wait.
 pub const SITE_HAS_WATCH: u32 = 1 << 31;
@@ -128,6 +134,8 @@ builtins! {
     FmaF32 = "spw_fma_f32" ();
     /// `f64 fma`
     FmaF64 = "spw_fma_f64" ();
+    /// `is_subtype(vmctx, type, of) -> 1 or 0`, by canonical type identifiers.
+    IsSubtype = "spw_is_subtype" (I64, I32, I32) -> I32;
 }
 
 impl Builtin {

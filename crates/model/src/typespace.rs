@@ -175,6 +175,15 @@ impl TypeSpace {
         self.ids[index.index()]
     }
 
+    /// Whether a type is as a host's functions have it: final, in a recursion group of its own.
+    #[must_use]
+    pub fn stands_alone(&self, index: TypeIndex) -> bool {
+        let at = self.groups.partition_point(|start| *start <= index.0);
+        let end = self.groups.get(at).copied().unwrap_or_else(|| length(&self.types));
+        let SubType { is_final, supertype, .. } = self[index];
+        is_final && supertype.is_none() && self.groups[at - 1] + 1 == end
+    }
+
     /// Whether a type is another or a subtype of it.
     #[must_use]
     pub fn is_subtype(&self, sub: TypeIndex, of: TypeIndex) -> bool {
@@ -280,6 +289,8 @@ mod tests {
         assert_ne!(id(0), id(2), "refers to a type outside its group");
         assert_ne!(id(0), id(3), "is in a larger group");
         assert_ne!(id(3), id(4), "places in a group are told apart");
+        assert!((0..3).all(|index| space.stands_alone(TypeIndex(index))));
+        assert!((3..5).all(|index| !space.stands_alone(TypeIndex(index))));
         let mut process = TypeInterner::new();
         let first = space.intern_into(&mut process);
         assert_eq!(space.intern_into(&mut process), first, "a second time nothing is new");

@@ -1,7 +1,7 @@
 //! Functions, wherever they come from, and calls of them from the host.
 //!
 //! Invariant: a guest function keeps its instance alive, and runs only on its instance's thread. As a reference in
-//! compiled code it is the address of its [`FuncRef`] in the instance context.
+//! compiled code it is the address of its [`FuncRef`], in the instance context or made by [`reference`].
 #![expect(unsafe_code, reason = "function references are addresses")]
 
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use crate::error::Error;
 use crate::host::{Caller, HostFunction};
 use crate::instance::Inner;
 use crate::number::{to_u32, to_usize};
+use crate::reference;
 use crate::store::Context;
+use crate::thread::Running;
 use crate::value::{self, Slots, Val};
 
 /// A handle to a function; clones are the same function.
@@ -83,16 +85,19 @@ impl Func {
     /// What compiled code holds as a reference to it.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a host function that no module has imported: there is no code to call it through.
-    pub(crate) fn to_raw(&self) -> Result<u64, Error> {
-        let unreachable = || Error::Usage("a host function is a reference only as a module's import".into());
+    /// [`Error::Usage`] for another store's.
+    pub(crate) fn to_raw(&self, running: Running<'_>) -> Result<u64, Error> {
+        let mut references = running.own().references.borrow_mut();
         match &self.0 {
-            Origin::Host(_) => Err(unreachable()),
+            Origin::Host(host) => Ok(references.to_host(running.thread(), host)),
             Origin::Guest { owner, index } => {
-                let position = owner.module().escaped_position(*index).ok_or_else(|| {
-                    Error::Usage(format!("no reference to {} is ever taken", owner.module().func_name(*index)))
-                })?;
-                Ok(owner.func_ref(position).addr() as u64)
+                owner.check_thread(running)?;
+                let module = owner.module();
+                // Calls of these by reference poll as planned.
+                if module.is_imported(*index) || module.address_taken.binary_search(index).is_ok() {
+                    return Ok(owner.raw_func(*index));
+                }
+                Ok(references.to_export(running.thread(), owner, *index))
             }
         }
     }
@@ -100,16 +105,20 @@ impl Func {
     /// The function of a reference in compiled code.
     ///
     /// # Safety
-    /// `raw` is 0 or the address of a live [`FuncRef`] in an instance context.
+    /// `raw` is 0 or the address of a live [`FuncRef`].
     pub(crate) unsafe fn from_raw(raw: u64) -> Option<Self> {
         if raw == 0 {
             return None;
         }
         let func_ref = std::ptr::with_exposed_provenance::<FuncRef>(to_usize(raw));
         // SAFETY: the caller vouches that it is live.
-        let vmctx = unsafe { (*func_ref).vmctx };
-        // SAFETY: the first argument of the code of a function reference is an instance context.
-        let owner = unsafe { Inner::of_context(vmctx) };
+        let context = unsafe { (*func_ref).vmctx };
+        // SAFETY: the first argument of the code of a function reference is a context.
+        let owner = unsafe { Inner::of_context(context) }.filter(|owner| std::ptr::eq(owner.context(), context));
+        let Some(owner) = owner else {
+            // SAFETY: it is no instance's own, so its code is a reference stub.
+            return Some(unsafe { reference::func_of(context.cast()) });
+        };
         let position = (func_ref.addr() - owner.func_ref(0).addr()) / size_of::<FuncRef>();
         let index = owner.module().escaped[position];
         Some(Self(Origin::Guest { owner: owner.handle().into_inner(), index }))
@@ -137,11 +146,11 @@ impl Func {
             &mut large
         };
         const { assert!(size_of::<u128>() == SLOT_SIZE.cast_unsigned() as usize && align_of::<u128>() == 16) };
+        let running = context.running();
         for (slot, argument) in slots.iter_mut().zip(arguments) {
-            *slot = argument.to_bits()?;
+            *slot = argument.to_bits(running)?;
         }
         let address = slots.as_mut_ptr().cast::<u8>();
-        let running = context.running();
         match self.resolve() {
             // SAFETY: there are as many slots as parameters or results, and they hold the parameters.
             Resolved::Host(host) => unsafe { host.call(Caller::new(running, None), Slots::new(address)) }?,

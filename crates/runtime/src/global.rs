@@ -34,6 +34,8 @@ enum Cell {
 struct OwnCell {
     affinity: Affinity,
     value: UnsafeCell<u128>,
+    /// A reference to be put into the cell once it is known for which store. Touched by whoever has claimed it.
+    initial: UnsafeCell<Option<Val>>,
 }
 
 // SAFETY: as for `Global`, which it is a part of.
@@ -50,8 +52,14 @@ impl Global {
     /// # Errors
     /// [`Error::Usage`] for a value of another type.
     pub fn new(ty: GlobalType, value: &Val) -> Result<Self, Error> {
-        let bits = check(ty, value)?;
-        let cell = OwnCell { affinity: Affinity::default(), value: UnsafeCell::new(bits) };
+        check(ty, value)?;
+        let bits = value.free_bits()?;
+        let initial = if bits.is_none() { Some(value.clone()) } else { None };
+        let cell = OwnCell {
+            affinity: Affinity::default(),
+            value: UnsafeCell::new(bits.unwrap_or_default()),
+            initial: UnsafeCell::new(initial),
+        };
         Ok(Self { ty, cell: Cell::Own(Arc::new(cell)) })
     }
 
@@ -86,8 +94,10 @@ impl Global {
         if !self.ty.mutable {
             return Err(Error::Usage("the global is immutable".into()));
         }
-        self.claim(context.running())?;
-        let bits = check(self.ty, value)?;
+        let running = context.running();
+        self.claim(running)?;
+        check(self.ty, value)?;
+        let bits = value.to_bits(running)?;
         // SAFETY: claimed, and no compiled code runs in this store now.
         unsafe { self.cell().write(bits) };
         Ok(())
@@ -96,7 +106,10 @@ impl Global {
     /// Claims it for a store, if it can change.
     pub(crate) fn claim(&self, running: Running<'_>) -> Result<(), Error> {
         match &self.cell {
-            Cell::Own(own) if self.ty.mutable || self.ty.content.is_ref() => own.affinity.claim(running, "global"),
+            Cell::Own(own) if self.ty.mutable || self.ty.content.is_ref() => {
+                own.affinity.claim(running, "global")?;
+                own.settle(running)
+            }
             Cell::Own(_) => Ok(()),
             Cell::Inside { owner, .. } => owner.check_thread(running),
         }
@@ -120,10 +133,25 @@ impl Global {
     }
 }
 
-/// The bits of a value of the global's type.
-fn check(ty: GlobalType, value: &Val) -> Result<u128, Error> {
+impl OwnCell {
+    /// Puts the initial reference into the cell, unless that is done.
+    fn settle(&self, running: Running<'_>) -> Result<(), Error> {
+        // SAFETY: claimed, so this thread alone is here, and the borrow ends before any other can begin.
+        let initial = unsafe { &mut *self.initial.get() };
+        if let Some(value) = initial {
+            let bits = value.to_bits(running)?;
+            // SAFETY: claimed, and no compiled code has seen the cell.
+            unsafe { self.value.get().write(bits) };
+            *initial = None;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a value is of the global's type.
+fn check(ty: GlobalType, value: &Val) -> Result<(), Error> {
     if types::matches(value.ty(), ty.content) {
-        value.to_bits()
+        Ok(())
     } else {
         Err(Error::Usage(format!("a global of {} cannot hold a {}", ty.content, value.ty())))
     }

@@ -86,12 +86,13 @@ pub(crate) fn dynamic(
     let call = move |caller: Caller<'_>, slots: Slots| {
         // SAFETY: one slot a parameter, holding a value of its type.
         let arguments: Vec<Val> = (0..).zip(&params).map(|(i, ty)| unsafe { slots.get(i, *ty) }).collect();
+        let running = caller.running;
         let answers = closure(caller, &arguments)?;
         if !value::fit(&answers, &results) {
             return Err(Error::host("the host function's results do not fit its type"));
         }
         for (i, answer) in answers.iter().enumerate() {
-            let bits = answer.to_bits()?;
+            let bits = answer.to_bits(running)?;
             // SAFETY: one slot a result.
             unsafe { slots.set(i, bits) };
         }

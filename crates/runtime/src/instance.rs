@@ -97,6 +97,7 @@ impl Instance {
             table.claim(store.running())?;
         }
         store.keep(Arc::clone(&inner));
+        store.running().own().references.borrow_mut().learn(program);
         init::globals(&inner);
         init::tables(&inner);
         Ok(Self(inner))
@@ -253,16 +254,25 @@ impl Inner {
         self.context.memory.as_ptr().cast()
     }
 
-    /// The instance of a context.
+    /// The instance of a context; none of a host's function's.
+    ///
+    /// # Safety
+    /// `context` is that of a live instance, or of a live reference to a function.
+    pub(crate) unsafe fn of_context<'a>(context: *const u8) -> Option<&'a Self> {
+        let header = context.cast::<InstanceHeader>();
+        // SAFETY: the header is at the start of both.
+        let instance = unsafe { (*header).instance };
+        // SAFETY: it is null or points to the instance, which the caller vouches for.
+        unsafe { instance.cast::<Self>().as_ref() }
+    }
+
+    /// The instance of the code that calls a builtin.
     ///
     /// # Safety
     /// `context` is that of a live instance.
-    pub(crate) unsafe fn of_context<'a>(context: *const u8) -> &'a Self {
-        let header = context.cast::<InstanceHeader>();
-        // SAFETY: the header is at the start.
-        let instance = unsafe { (*header).instance };
-        // SAFETY: it points to the instance, which the caller vouches for.
-        unsafe { &*instance.cast::<Self>() }
+    pub(crate) unsafe fn calling<'a>(context: *const u8) -> &'a Self {
+        // SAFETY: as the caller vouches.
+        unsafe { Self::of_context(context) }.expect("code runs in an instance")
     }
 
     /// A handle to it.
@@ -301,7 +311,7 @@ impl Inner {
         self.context().wrapping_add(self.layout.func_ref(position).cast_unsigned() as usize).cast()
     }
 
-    /// What a reference to a function is in compiled code. The module takes such a reference somewhere.
+    /// What a reference to a function is that the module itself takes, or to an imported one.
     pub(crate) fn raw_func(&self, index: FuncIndex) -> u64 {
         let position =
             self.module().escaped_position(index).expect("validation lists every function that is referenced");

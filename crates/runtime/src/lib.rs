@@ -6,7 +6,7 @@
 //!
 //! In the order of a run: [`program`] makes code known; [`process`] is the threads that end together, [`thread`] one of
 //! them, [`store`] its home; [`link`], [`instance`] and [`init`] bring a module to life over [`memory`], [`table`],
-//! [`global`] and [`func`]; [`enter`] goes into guest code on a [`stack`], [`signal`] and [`backtrace`] bring traps back;
+//! [`global`], [`func`] and [`reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and [`backtrace`] bring traps back;
 //! compiled code calls [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
 
 mod affinity;
@@ -28,6 +28,7 @@ mod number;
 mod poll;
 mod process;
 mod program;
+mod reference;
 mod reserve;
 mod sample;
 mod signal;

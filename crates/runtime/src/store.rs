@@ -60,6 +60,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
+        self.running().own().references.take();
         let stacks = mem::take(&mut *self.running().own().stacks.borrow_mut());
         let process = self.thread.process().clone();
         process.stacks().put(stacks);

@@ -99,8 +99,9 @@ impl Table {
     /// # Errors
     /// The trap for an index past the end; [`Error::Usage`] for a value of another type or another store's table.
     pub fn set(&self, context: &mut (impl Context + ?Sized), index: u64, value: &Val) -> Result<(), Error> {
-        self.claim(context.running())?;
-        let bits = self.bits(value)?;
+        let running = context.running();
+        self.claim(running)?;
+        let bits = self.bits(running, value)?;
         // SAFETY: claimed.
         let elements = unsafe { self.elements() };
         *elements.get_mut(to_usize(index)).ok_or(TrapCode::TableOutOfBounds)? = bits;
@@ -112,18 +113,19 @@ impl Table {
     /// # Errors
     /// [`Error::Usage`] for a value of another type or another store's table.
     pub fn grow(&self, context: &mut (impl Context + ?Sized), by: u64, value: &Val) -> Result<Option<u64>, Error> {
-        self.claim(context.running())?;
-        let bits = self.bits(value)?;
+        let running = context.running();
+        self.claim(running)?;
+        let bits = self.bits(running, value)?;
         // SAFETY: claimed.
         Ok(unsafe { self.grow_raw(by, bits) })
     }
 
-    fn bits(&self, value: &Val) -> Result<u64, Error> {
+    fn bits(&self, running: Running<'_>, value: &Val) -> Result<u64, Error> {
         if !types::matches(value.ty(), ValType::Ref(self.0.ty.element)) {
             return Err(Error::Usage(format!("a table of {} cannot hold a {}", self.0.ty.element, value.ty())));
         }
         #[expect(clippy::cast_possible_truncation, reason = "references are 64 bits wide")]
-        Ok(value.to_bits()? as u64)
+        Ok(value.to_bits(running)? as u64)
     }
 
     /// Claims it for a store.

@@ -21,6 +21,7 @@ use crate::backtrace::Backtrace;
 use crate::error::Error;
 use crate::poll::Pace;
 use crate::process::Process;
+use crate::reference::References;
 use crate::sample::Sample;
 use crate::stack::GuestStack;
 
@@ -55,6 +56,7 @@ pub(crate) struct Own {
     pub(crate) pace: Pace,
     pub(crate) stacks: RefCell<Vec<GuestStack>>,
     pub(crate) backtrace: Backtrace,
+    pub(crate) references: RefCell<References>,
 }
 
 impl GuestThread {
@@ -80,6 +82,7 @@ impl GuestThread {
                 pace: Pace::default(),
                 stacks: RefCell::default(),
                 backtrace: Backtrace::default(),
+                references: RefCell::default(),
             },
             parker,
         }

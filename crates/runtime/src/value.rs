@@ -8,6 +8,7 @@ use spinwise_model::types::{HeapType, RefType, ValType};
 
 use crate::error::Error;
 use crate::func::Func;
+use crate::thread::Running;
 use crate::types;
 
 /// Host references are below this: two bits tell them from other references.
@@ -66,27 +67,35 @@ impl Val {
         }
     }
 
-    /// Its representation in compiled code, zero-extended.
+    /// Its representation in compiled code of the running thread's store, zero-extended.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a reference that compiled code cannot hold, or another store's.
+    pub(crate) fn to_bits(&self, running: Running<'_>) -> Result<u128, Error> {
+        match self {
+            Self::FuncRef(Some(func)) => Ok(func.to_raw(running)?.into()),
+            _ => Ok(self.free_bits()?.unwrap_or_default()),
+        }
+    }
+
+    /// Its representation in compiled code of any store, zero-extended; `None` for what belongs to one.
     ///
     /// # Errors
     /// [`Error::Usage`] for a reference that compiled code cannot hold.
-    pub(crate) fn to_bits(&self) -> Result<u128, Error> {
-        Ok(match self {
+    pub(crate) fn free_bits(&self) -> Result<Option<u128>, Error> {
+        Ok(Some(match self {
             Self::I32(value) => value.cast_unsigned().into(),
             Self::I64(value) => value.cast_unsigned().into(),
             Self::F32(bits) => (*bits).into(),
             Self::F64(bits) => (*bits).into(),
             Self::V128(bits) => *bits,
-            Self::FuncRef(func) => match func {
-                Some(func) => func.to_raw()?.into(),
-                None => 0,
-            },
-            Self::ExternRef(token) => match token {
-                Some(token) if *token < MAX_TOKEN => (token << 2 | HOST_BITS).into(),
-                Some(token) => return Err(Error::Usage(format!("{token} is no host reference: it is 2^62 or more"))),
-                None => 0,
-            },
-        })
+            Self::FuncRef(None) | Self::ExternRef(None) => 0,
+            Self::ExternRef(Some(token)) if *token < MAX_TOKEN => (token << 2 | HOST_BITS).into(),
+            Self::ExternRef(Some(token)) => {
+                return Err(Error::Usage(format!("{token} is no host reference: it is 2^62 or more")));
+            }
+            Self::FuncRef(Some(_)) => return Ok(None),
+        }))
     }
 
     /// The value of that representation; bits above the type's width do not matter.
@@ -280,12 +289,12 @@ mod tests {
             Val::FuncRef(None),
         ];
         for value in values {
-            let bits = value.to_bits().expect("representable");
+            let bits = value.free_bits().expect("representable").expect("of no store");
             // SAFETY: the only function reference is null.
             let back = unsafe { Val::from_bits(wide(value.ty()), bits) };
             assert_eq!(format!("{back:?}"), format!("{value:?}"));
         }
-        assert!(Val::ExternRef(Some(MAX_TOKEN - 1)).to_bits().is_ok());
-        assert!(Val::ExternRef(Some(MAX_TOKEN)).to_bits().is_err());
+        assert!(Val::ExternRef(Some(MAX_TOKEN - 1)).free_bits().is_ok());
+        assert!(Val::ExternRef(Some(MAX_TOKEN)).free_bits().is_err());
     }
 }

@@ -23,7 +23,7 @@ pub struct Translation {
     pub module: Module,
     /// Its defined functions, inlined and guarded, in index order.
     pub functions: Vec<ir::Function>,
-    /// Import stubs, host entries, host adapters and the poll thunk.
+    /// Import stubs, host entries, host adapters, reference stubs and the poll thunk.
     pub glue: Vec<ir::Function>,
     /// What was guarded, and why.
     pub plan: Plan,
@@ -154,6 +154,7 @@ fn glue_name(func: &ir::Function, names: &[String]) -> String {
         symbol::NS_FUNC => format!("import {}", names[name.index as usize]),
         symbol::NS_HOST_ENTRY => format!("host entry {}", name.index),
         symbol::NS_HOST_ADAPTER => format!("host adapter {}", name.index),
+        symbol::NS_REFERENCE_STUB => format!("reference stub {}", name.index),
         _ => String::from("poll thunk"),
     }
 }
@@ -205,7 +206,7 @@ fn metadata(wasm: &[u8], config: &Config) -> Vec<u8> {
 /// Whether a piece of glue is a border between guest code and the rest, where threads poll.
 fn polls_at_boundary(func: &ir::Function) -> bool {
     match &func.name {
-        ir::UserFuncName::User(name) => matches!(name.namespace, symbol::NS_FUNC | symbol::NS_HOST_ENTRY),
+        ir::UserFuncName::User(name) => symbol::BORDER.contains(&name.namespace),
         ir::UserFuncName::Testcase(_) => false,
     }
 }

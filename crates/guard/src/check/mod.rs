@@ -7,8 +7,8 @@
 //! 2. In each function, delete the blocks that surely charge or poll. No cycle that is left reads atomically, or calls a
 //!    function that may read without having charged.
 //! 3. No recursion of functions that do not charge on entry reads.
-//! 4. No function that can be called through a reference that the guest holds reads without having charged. References
-//!    that a host hands in lead through its trampolines, which charge.
+//! 4. No function that can be called through a reference that the guest takes reads without having charged. References
+//!    that a host hands in lead through reference stubs, which charge.
 //!
 //! Under [`Mode::All`] every cycle counts as reading, and every function that calls guest code must charge on entry.
 //!

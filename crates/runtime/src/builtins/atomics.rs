@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn wait64(
 /// `context` is that of an instance whose code is running, here.
 unsafe fn wait<T: Scalar + PartialEq>(context: *const u8, memory: u32, address: u64, expected: T, timeout: i64) -> i32 {
     // SAFETY: as the caller vouches.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     // SAFETY: as the caller vouches.
     let running = unsafe { instance.running() };
     let memory = instance.memory(memory);
@@ -65,7 +65,7 @@ unsafe fn wait<T: Scalar + PartialEq>(context: *const u8, memory: u32, address: 
 /// `spw_atomic_notify`. In a memory that is not shared nobody waits.
 pub(super) unsafe extern "C" fn notify(context: *const u8, memory: u32, address: u64, count: u32) -> i64 {
     // SAFETY: compiled code passes its own context.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     // SAFETY: compiled code passes its own context.
     let running = unsafe { instance.running() };
     let failed = |code: TrapCode| {

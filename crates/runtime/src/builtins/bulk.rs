@@ -29,7 +29,7 @@ impl From<OutOfBounds> for TrapCode {
 /// `context` is that of an instance whose code is running, here.
 pub(super) unsafe fn status(context: *const u8, body: impl FnOnce(&Inner, Running<'_>) -> Result<(), TrapCode>) -> u32 {
     // SAFETY: as the caller vouches.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     // SAFETY: as the caller vouches.
     let running = unsafe { instance.running() };
     match body(instance, running) {
@@ -41,7 +41,7 @@ pub(super) unsafe fn status(context: *const u8, body: impl FnOnce(&Inner, Runnin
 /// `spw_memory_grow`
 pub(super) unsafe extern "C" fn memory_grow(context: *const u8, memory: u32, pages: u64) -> u64 {
     // SAFETY: compiled code passes its own context.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     instance.memory(memory).grow(pages).unwrap_or(u64::MAX)
 }
 
@@ -114,7 +114,7 @@ pub(super) unsafe extern "C" fn memory_init(
 /// `spw_data_drop`
 pub(super) unsafe extern "C" fn data_drop(context: *const u8, segment: u32) {
     // SAFETY: compiled code passes its own context.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     instance.dropped_data[segment as usize].set(true);
 }
 

@@ -27,12 +27,12 @@ pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: 
     let running = signal::running().expect("compiled code runs inside an entry");
     let context = to_usize(running.thread().context().caller.load(Ordering::Relaxed));
     let context = std::ptr::with_exposed_provenance::<u8>(context);
-    // SAFETY: the import stub has stored the context of its instance, which is running.
+    // SAFETY: the stub that led here has stored its context: an instance's, which is running, or a reference's.
     let instance = unsafe { Inner::of_context(context) };
     // SAFETY: adapters get the address that the instance has in its context, and keeps alive.
     let host = unsafe { &*host };
     // SAFETY: the adapter made as many slots as there are parameters or results.
-    match unsafe { host.call(Caller::new(running, Some(instance)), Slots::new(slots)) } {
+    match unsafe { host.call(Caller::new(running, instance), Slots::new(slots)) } {
         Ok(()) => running.thread().interrupted().into(),
         Err(error) => running.fail(error),
     }

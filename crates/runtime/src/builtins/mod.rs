@@ -1,7 +1,7 @@
 //! What compiled code calls: one function for each [`Builtin`], under its `spw_*` name.
 //!
 //! [`entry`] is where calls arrive, [`call`] polls and leaves guest code, [`bulk`] copies memory, [`tables`] tables,
-//! [`atomics`] waits, [`float`] rounds where the CPU cannot.
+//! [`atomics`] waits, [`types`] compares types, [`float`] rounds where the CPU cannot.
 
 mod atomics;
 mod bulk;
@@ -9,6 +9,7 @@ mod call;
 pub(crate) mod entry;
 mod float;
 mod tables;
+mod types;
 
 use spinwise_model::symbol::Builtin;
 
@@ -28,6 +29,7 @@ pub fn builtin_address(builtin: Builtin) -> *const u8 {
         Builtin::TableCopy => entry::spw_table_copy as *const u8,
         Builtin::TableInit => entry::spw_table_init as *const u8,
         Builtin::ElemDrop => entry::spw_elem_drop as *const u8,
+        Builtin::IsSubtype => entry::spw_is_subtype as *const u8,
         Builtin::AtomicWait32 => entry::spw_atomic_wait32 as *const u8,
         Builtin::AtomicWait64 => entry::spw_atomic_wait64 as *const u8,
         Builtin::AtomicNotify => entry::spw_atomic_notify as *const u8,

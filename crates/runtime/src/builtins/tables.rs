@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 17;
 /// `spw_table_grow`
 pub(super) unsafe extern "C" fn table_grow(context: *const u8, table: u32, element: u64, by: u64) -> u64 {
     // SAFETY: compiled code passes its own context.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     // SAFETY: the instance's own table, and a reference from its code.
     unsafe { instance.table(table).grow_raw(by, element) }.unwrap_or(u64::MAX)
 }
@@ -94,6 +94,6 @@ pub(super) unsafe extern "C" fn table_init(
 /// `spw_elem_drop`
 pub(super) unsafe extern "C" fn elem_drop(context: *const u8, segment: u32) {
     // SAFETY: compiled code passes its own context.
-    let instance = unsafe { Inner::of_context(context) };
+    let instance = unsafe { Inner::calling(context) };
     instance.dropped_elements[segment as usize].set(true);
 }

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::UserFuncName;
 use cranelift_codegen::isa::CallConv;
 use spinwise_emit::{Input, OptLevel, Target};
 use spinwise_guard::Mode;
-use spinwise_model::symbol::{NS_FUNC, NS_HOST_ENTRY};
+use spinwise_model::symbol::BORDER;
 use spinwise_model::trap::TrapCode;
 use spinwise_runtime::{
     Error, Extern, Func, Imports, Instance, Options, Process, Program, Store, Val, builtin_address,
@@ -38,7 +38,7 @@ pub(crate) fn program_with(text: &str, mode: Mode) -> Arc<Program> {
     }
     if mode != Mode::Off {
         for func in &mut glue {
-            if matches!(&func.name, UserFuncName::User(name) if [NS_FUNC, NS_HOST_ENTRY].contains(&name.namespace)) {
+            if matches!(&func.name, UserFuncName::User(name) if BORDER.contains(&name.namespace)) {
                 spinwise_guard::insert_boundary_poll(func, thunk);
             }
         }

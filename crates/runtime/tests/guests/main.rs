@@ -4,6 +4,7 @@ mod common;
 mod ends;
 mod host;
 mod links;
+mod references;
 mod spawns;
 mod tails;
 mod traps;
