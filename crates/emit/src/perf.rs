@@ -52,6 +52,7 @@ mod tests {
             functions: vec![0x1000, 0x2000],
             host_entries: BTreeMap::new(),
             host_adapters: BTreeMap::new(),
+            reference_stubs: BTreeMap::new(),
             ranges: vec![
                 range(0x1000..0x1010, Some(FuncIndex(0))),
                 range(0x2000..0x2020, Some(FuncIndex(1))),

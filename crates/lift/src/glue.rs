@@ -12,9 +12,7 @@ use cranelift_codegen::ir::{
     AbiParam, Function, InstBuilder, Signature, StackSlotData, StackSlotKind, UserFuncName, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use spinwise_model::context::{
-    ImportedFunction, InstanceHeader, Layout, ReferenceContext, SLOT_SIZE, ThreadContext,
-};
+use spinwise_model::context::{ImportedFunction, InstanceHeader, Layout, ReferenceContext, SLOT_SIZE, ThreadContext};
 use spinwise_model::index::{FuncIndex, TypeIndex};
 use spinwise_model::module::Module;
 use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_POLL_THUNK, NS_REFERENCE_STUB};

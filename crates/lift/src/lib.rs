@@ -5,8 +5,7 @@
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
 //! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `reference`, `simd`,
-//! `wide`), `glue` makes
-//! the functions around guest code. `diagnose` turns a rejection into an [`Error`].
+//! `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection into an [`Error`].
 
 mod abi;
 mod atomics;

@@ -62,10 +62,8 @@ impl References {
         let image = &program.image;
         for (ty, adapter) in &image.host_adapters {
             let Some(stub) = image.reference_stubs.get(ty) else { continue };
-            let code = HostCode {
-                stub: ptr::with_exposed_provenance(*stub),
-                adapter: ptr::with_exposed_provenance(*adapter),
-            };
+            let code =
+                HostCode { stub: ptr::with_exposed_provenance(*stub), adapter: ptr::with_exposed_provenance(*adapter) };
             self.host_code.entry(program.types.id(*ty)).or_insert(code);
         }
         for reference in self.made.values() {

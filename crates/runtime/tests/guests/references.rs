@@ -11,7 +11,7 @@ use spinwise_runtime::{Caller, Error, Extern, Func, Global, Instance, Store, Tab
 use crate::common::{i32_of, instantiate, process, store, within};
 
 fn table_of(size: u64) -> Table {
-    Table::new(TableType { element: RefType::FUNC, min: size, max: None }).expect("a table")
+    Table::new(TableType { element: RefType::FUNC, min: size, max: None, table64: false }).expect("a table")
 }
 
 fn exported(instance: &Instance, name: &str) -> Func {
