@@ -21,6 +21,8 @@ const REDUNDANT: &[(&str, &str, u32)] = &[
     ("fixtures/guests/traps.wasm", "dlmalloc", 0),
     ("fixtures/guests/traps.wasm", "dlfree", 0),
     ("fixtures/guests/wasi.wasm", "dlfree", 0),
+    ("fixtures/guests/wasi_threads.wasm", "free_exited", 0),
+    ("fixtures/guests/wasi_threads.wasm", "dlmalloc", 0),
     ("fixtures/guests/wasi_threads.wasm", "dlfree", 0),
 ];
 
