@@ -178,6 +178,7 @@ const REACHED_UNGUARDED: &[&str] = &[
     "09_wait_each_turn",
     "11_import_each_turn",
     "34_wait_in_callee",
+    "53_lock_memory64",
     "39_tail_call_of_an_import",
 ];
 
