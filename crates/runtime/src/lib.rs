@@ -54,7 +54,7 @@ pub use link::{Extern, Imports};
 pub use memory::Memory;
 pub use process::{Options, Process, Straggler};
 pub use program::Program;
-pub use spawn::thread_spawn;
+pub use spawn::{thread_spawn, thread_spawn64};
 pub use store::{Context, Store};
 pub use table::Table;
 pub use value::{Val, WasmResults, WasmType};

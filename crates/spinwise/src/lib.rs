@@ -43,7 +43,8 @@ pub use spinwise_runtime::{
 };
 pub use spinwise_team::{Overrides as WaitOverrides, Policy as WaitPolicy};
 
-/// What a threaded WASI command imports: WASI preview 1, `wasi.thread-spawn`, and a new memory wherever it asks for one.
+/// What a threaded WASI command imports: WASI preview 1, `wasi.thread-spawn` (with an argument of 64 bits for a module that
+/// imports it so), and a new memory wherever it asks for one.
 ///
 /// # Errors
 /// If a memory cannot be had.
@@ -54,9 +55,19 @@ pub fn wasi_imports(context: &Arc<wasi::WasiCtx>, module: &module::Module) -> Re
     }
     imports.define("wasi", "thread-spawn", Extern::Func(spinwise_runtime::thread_spawn()));
     for import in &module.imports {
-        if let module::Entity::Memory(index) = import.entity {
-            let memory = Memory::new(module.memories[index.index()])?;
-            imports.define(&import.module, &import.field, Extern::Memory(memory));
+        match import.entity {
+            module::Entity::Memory(index) => {
+                let memory = Memory::new(module.memories[index.index()])?;
+                imports.define(&import.module, &import.field, Extern::Memory(memory));
+            }
+            module::Entity::Function(index)
+                if (import.module.as_str(), import.field.as_str()) == ("wasi", "thread-spawn")
+                    && module.func_type(index).params == [types::ValType::I64] =>
+            {
+                let spawn = Extern::Func(spinwise_runtime::thread_spawn64());
+                imports.define("wasi", "thread-spawn", spawn);
+            }
+            _ => {}
         }
     }
     Ok(imports)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use spinwise_model::trap::TrapCode;
 use spinwise_model::types::MemoryType;
 use spinwise_runtime::{
-    Caller, Error, Extern, Func, Instance, Memory, Options, Process, Program, Store, Val, thread_spawn,
+    Caller, Error, Extern, Func, Instance, Memory, Options, Process, Program, Store, Val, thread_spawn, thread_spawn64,
 };
 
 use crate::common::{func, i32_of, named, process, program, within};
@@ -90,6 +90,37 @@ fn a_defined_and_exported_memory_is_shared_too_and_start_functions_run() {
         let memory = instance.memory().expect("a memory");
         assert_eq!((memory.load::<u32>(0), memory.load::<u32>(8)), (Ok(7), Ok(2)));
         assert_eq!(memory.load::<u8>(100), Ok(b'L'));
+    });
+}
+
+#[test]
+fn a_guest_of_64_bit_addresses_passes_one_on() {
+    within(60, || {
+        let program_of = |argument: &str| {
+            program(&format!(
+                r#"(module
+                (import "wasi" "thread-spawn" (func $spawn (param i64) (result i32)))
+                (memory (export "memory") i64 1 2 shared)
+                (func (export "wasi_thread_start") (param $tid i32) (param $argument {argument})
+                    (i64.atomic.store (i64.const 8) (i64.extend_i32_u (local.get $tid)))
+                    (i64.atomic.store (i64.const 0) {value}))
+                (func (export "spawn") (param i64) (result i32) (call $spawn (local.get 0))))"#,
+                value = if argument == "i64" { "(local.get $argument)" } else { "(i64.const 0)" },
+            ))
+        };
+        for (argument, answer, stored) in [("i64", 1, 0x5_0000_0007), ("i32", -58, 0)] {
+            let process = process();
+            let mut store = Store::new(&process).expect("a store");
+            let spawn = named(&[("wasi", "thread-spawn", func(thread_spawn64()))]);
+            let program = program_of(argument);
+            let imports = spawn.resolve(&program.module).expect("all offered");
+            let instance = Instance::new(&mut store, &program, &imports).expect("an instance");
+            let result = instance.call(&mut store, "spawn", &[Val::I64(0x5_0000_0007)]).expect("an answer");
+            assert_eq!(i32_of(&result), answer, "{argument}");
+            process.join_all();
+            let memory = instance.memory().expect("a memory");
+            assert_eq!((memory.load::<u64>(0), memory.load::<u64>(8)), (Ok(stored), Ok(stored & 1)));
+        }
     });
 }
 
