@@ -1,5 +1,7 @@
 //! Helpers that the test binaries share: the workspace's files, watchdogs, child processes, one core.
 
+pub mod scripts;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;

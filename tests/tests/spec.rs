@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spinwise::Config;
@@ -56,7 +57,23 @@ fn suites() -> Vec<Suite> {
         of(Proposal::CustomPageSizes, "wasm2,memory64,multi-memory,custom-page-sizes"),
         of(Proposal::RelaxedSimd, "wasm2,relaxed-simd"),
         of(Proposal::WideArithmetic, "wasm2,wide-arithmetic"),
+        Suite { name: "own", features: "all", scripts: own() },
     ]
+}
+
+/// Our own scripts: those of a folder, and those that are too regular to be written out.
+fn own() -> Vec<Script> {
+    let name = |path: &Path| path.file_name().expect("a file").to_string_lossy().into_owned();
+    let files = tests::files("fixtures/spec", "wast").into_iter();
+    let mut scripts: Vec<Script> =
+        files.map(|path| (name(&path), fs::read_to_string(&path).expect("readable"))).collect();
+    scripts.extend(tests::scripts::all());
+    if let Some(folder) = std::env::var_os("SPINWISE_SCRIPTS").map(PathBuf::from) {
+        for (name, text) in tests::scripts::all() {
+            fs::write(folder.join(name), text).expect("a folder to write to");
+        }
+    }
+    scripts
 }
 
 /// Runs one script and sorts its findings: unexpected failures stay, expected ones become skips.
