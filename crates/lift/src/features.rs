@@ -160,7 +160,8 @@ mod tests {
         assert!(has("none,threads", WasmFeatures::THREADS) && !has("threads,none", WasmFeatures::THREADS));
         assert!(!has("-simd", WasmFeatures::SIMD) && has("-simd", WasmFeatures::THREADS));
         assert!(has("wasm2", WasmFeatures::SIMD) && !has("wasm2", WasmFeatures::THREADS));
-        assert_eq!(Features::parse("-simd, simd"), Ok(Features::default()));
+        assert_eq!(Features::parse("-threads, threads"), Ok(Features::default()));
+        assert!(!has("-simd", WasmFeatures::RELAXED_SIMD) && !has("-simd,simd", WasmFeatures::RELAXED_SIMD));
     }
 
     #[test]

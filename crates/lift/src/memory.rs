@@ -1,9 +1,9 @@
 //! Plain loads and stores, and the addresses of all accesses to linear memory.
 //!
-//! Invariants: a 32-bit memory with pages of the usual size has 8 GiB and a page reserved behind its base, so `base + index
-//! + offset` needs no bounds check: what is not accessible faults, and every access carries the trap code that says so. An
-//! access to any other memory is preceded by a comparison with the memory's length, loaded anew each time, since another
-//! thread may have grown it; a stale length is a smaller one. No sum in a check wraps.
+//! Invariants: a 32-bit memory with pages of the usual size has 8 GiB and a page reserved behind its base, so the sum of base,
+//! index and offset needs no bounds check: what is not accessible faults, and every access carries the trap code that says
+//! so. An access to any other memory is preceded by a comparison with the memory's length, loaded anew each time, since
+//! another thread may have grown it; a stale length is a smaller one. No sum in a check wraps.
 //!
 //! Cost of a check: a load, a comparison and a branch; with an offset beyond the memory's guard an addition more. None
 //! where a constant index lies below the memory's minimum.

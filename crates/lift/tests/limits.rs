@@ -142,7 +142,8 @@ fn operands_of_dead_code_are_bounded_too() {
     let dead = format!("(module {source} (func unreachable {calls} unreachable))");
     assert!(matches!(small_stack(&dead), Err(Error::Limit { .. })));
     // The second look that names the missing feature is bounded as well.
-    let with_feature = format!("(module {source} (type $t (func)) (type (cont $t)) (func unreachable {calls} unreachable))");
+    let with_feature =
+        format!("(module {source} (type $t (func)) (type (cont $t)) (func unreachable {calls} unreachable))");
     assert!(matches!(small_stack(&with_feature), Err(Error::Unsupported { .. })));
     let invalid = format!("(module {source} (func drop) (func unreachable {calls} unreachable))");
     assert!(matches!(small_stack(&invalid), Err(Error::Invalid { .. })));

@@ -1,6 +1,10 @@
 //! Relaxed operators: with each fact about the target, the one result that its instructions give.
 
-#![expect(clippy::cast_possible_truncation, reason = "`as` saturates exactly as wasm's conversions do")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates exactly as wasm's conversions do"
+)]
 
 use spinwise_lift::Relaxed;
 
