@@ -15,7 +15,7 @@ use crate::compile::{Callee, Compiled, Input, NO_OFFSET, compile_one};
 use crate::error::Error;
 
 /// The code of a function, one instruction a line: its offset, the instruction, and as a comment what it refers to
-/// (by `name_of`), and how it traps and for which wasm offset.
+/// (by `name_of`), how it traps and for which wasm offset, and where what a call throws goes on.
 ///
 /// # Errors
 /// If the target has no disassembler.
@@ -33,6 +33,7 @@ pub fn listing(
     let mut text = format!("{}:\n", function.symbol);
     let mut relocations = function.relocations.iter().peekable();
     let mut traps = function.traps.iter().peekable();
+    let mut handlers = function.handlers.iter().peekable();
     let mut shown = 0;
     for instruction in instructions.iter() {
         shown = u32::try_from(instruction.address()).unwrap_or(u32::MAX);
@@ -59,6 +60,9 @@ pub fn listing(
             if trap.wasm_offset != NO_OFFSET {
                 let _ = write!(text, " (wasm offset {:#x})", trap.wasm_offset);
             }
+        }
+        while let Some(site) = handlers.next_if(|site| site.offset <= shown) {
+            let _ = write!(text, "  ; handler {:#x}", site.handler);
         }
         text.push('\n');
     }

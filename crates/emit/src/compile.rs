@@ -15,7 +15,7 @@ use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName, LibCall, UserExternalName, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::settings::OptLevel;
-use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
+use cranelift_codegen::{CompiledCode, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use spinwise_model::trap::TrapCode;
 use target_lexicon::Architecture;
@@ -52,6 +52,8 @@ pub struct Compiled {
     pub relocations: Box<[Relocation]>,
     /// Instructions that may trap, ascending by offset.
     pub traps: Box<[Trap]>,
+    /// Calls that have a handler for exceptions, ascending by offset.
+    pub handlers: Box<[Handler]>,
     /// From code to wasm: (code offset, wasm offset) pairs, ascending; each holds until the next.
     pub offsets: Box<[(u32, u32)]>,
 }
@@ -89,6 +91,17 @@ pub struct Trap {
     pub code: u8,
     /// Byte offset of the wasm operator in the module, or [`NO_OFFSET`].
     pub wasm_offset: u32,
+}
+
+/// A call whose caller handles exceptions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handler {
+    /// Where the call returns to, in bytes from the start of the function.
+    pub offset: u32,
+    /// Where an exception goes on, likewise.
+    pub handler: u32,
+    /// What the stack pointer is below the frame pointer there, in bytes.
+    pub frame: u32,
 }
 
 /// Compiles functions on rayon's threads; the result is in the order of `inputs`.
@@ -208,6 +221,18 @@ fn extract(
         .collect::<Result<Vec<_>, _>>()?;
     traps.sort_unstable_by_key(|trap| trap.offset);
 
+    let mut handlers = Vec::new();
+    for site in buffer.call_sites() {
+        // Where a callee with handlers was inlined into a call with one, the callee's comes first.
+        let (handler, frame) = match (site.exception_handlers.first(), site.frame_offset) {
+            (None, _) => continue,
+            (Some(FinalizedMachExceptionHandler::Default(handler)), Some(frame)) => (*handler, frame),
+            (Some(other), _) => return Err(failed(format!("handles exceptions by {other:?}, always a bug"))),
+        };
+        handlers.push(Handler { offset: site.ret_addr, handler, frame });
+    }
+    handlers.sort_unstable_by_key(|handler| handler.offset);
+
     let mut offsets: Vec<(u32, u32)> = Vec::with_capacity(locations.len());
     for location in locations.iter().filter(|location| !location.loc.is_default()) {
         if offsets.last().is_none_or(|last| last.1 != location.loc.bits()) {
@@ -221,6 +246,7 @@ fn extract(
         alignment: buffer.alignment.max(isa.function_alignment().preferred),
         relocations: relocations.into(),
         traps: traps.into(),
+        handlers: handlers.into(),
         offsets: offsets.into(),
         symbol,
     })

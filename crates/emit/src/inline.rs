@@ -17,6 +17,7 @@ use std::mem;
 use cranelift_codegen::Context;
 use cranelift_codegen::inline::{Inline, InlineCommand};
 use cranelift_codegen::ir::{FuncRef, Function, Inst, Opcode, Value};
+use cranelift_codegen::isa::CallConv;
 use spinwise_model::index::FuncIndex;
 use spinwise_model::module::Module;
 
@@ -131,8 +132,12 @@ impl Inline for Hook<'_> {
         let body = &self.functions[callee];
         let worth = self.graph.may_be_copied(callee) && cost <= self.largest.min(self.left) && !cold;
         // Cranelift asserts both; hand-written code may break them.
-        let possible = matches!(opcode, Opcode::Call | Opcode::ReturnCall)
-            && caller.dfg.signatures[caller.dfg.ext_funcs[func_ref].signature] == body.signature;
+        let possible = match opcode {
+            Opcode::Call | Opcode::ReturnCall => true,
+            // Each call of the callee gets the caller's handler, which only the guest's convention can be sure to reach.
+            Opcode::TryCall => calls_only_guest_code(body),
+            _ => false,
+        } && caller.dfg.signatures[caller.dfg.ext_funcs[func_ref].signature] == body.signature;
         if !worth || !possible {
             return InlineCommand::KeepCall;
         }
@@ -141,4 +146,12 @@ impl Inline for Hook<'_> {
         // Its own calls were decided when it was the caller.
         InlineCommand::Inline { callee: Cow::Borrowed(body), visit_callee: false }
     }
+}
+
+/// Whether a function's calls are all of the guest's own convention.
+fn calls_only_guest_code(func: &Function) -> bool {
+    let calls = func.layout.blocks().flat_map(|block| func.layout.block_insts(block));
+    calls
+        .filter_map(|inst| func.dfg.call_signature(inst))
+        .all(|signature| func.dfg.signatures[signature].call_conv == CallConv::Tail)
 }

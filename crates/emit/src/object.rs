@@ -7,7 +7,7 @@
 //! | section | contents |
 //! |---|---|
 //! | `.text` | code |
-//! | `.spw.traps` | where code may trap (see `trap_table`), by symbol `PREFIX_Ttraps` |
+//! | `.spw.traps` | where code may trap and handles exceptions (see `trap_table`), by symbol `PREFIX_Ttraps` |
 //! | `.spw.guards` | given by the caller, by symbol `PREFIX_Tguards` |
 //! | `.spw.meta` | given by the caller, by symbol `PREFIX_Tmetadata` |
 //!
@@ -38,7 +38,7 @@ pub struct Tables<'a> {
 }
 
 /// The version of the trap table's format.
-pub const TRAP_TABLE_VERSION: u32 = 1;
+pub const TRAP_TABLE_VERSION: u32 = 2;
 
 /// Writes compiled functions as a relocatable object; `prefix` is the module's own in all global symbols.
 ///
@@ -129,8 +129,8 @@ fn define_table(
     writer.define_data(id, &data).map_err(failed)
 }
 
-/// Where code may trap, in the target's byte order, by offsets from the start of each function, so that a linker may
-/// place functions as it likes and the table needs no relocation:
+/// Where code may trap and which calls have handlers for exceptions, in the target's byte order, by offsets from the start
+/// of each function, so that a linker may place functions as it likes and the table needs no relocation:
 ///
 /// ```text
 /// u32 version, u32 functions, then for each function
@@ -138,6 +138,8 @@ fn define_table(
 ///     u32 length                  of its code, in bytes
 ///     u32 traps, then for each trap, ascending
 ///         u32 offset, u32 code, u32 wasm offset (u32::MAX: none)
+///     u32 handlers, then for each call that has one, ascending
+///         u32 offset it returns to, u32 offset of the handler, u32 bytes from the frame pointer down to the stack pointer
 /// ```
 fn trap_table(compiled: &[Compiled], big_endian: bool) -> Vec<u8> {
     let mut table = Vec::new();
@@ -153,6 +155,12 @@ fn trap_table(compiled: &[Compiled], big_endian: bool) -> Vec<u8> {
         }
         for trap in &function.traps {
             for word in [trap.offset, trap.code.into(), trap.wasm_offset] {
+                put(word);
+            }
+        }
+        put(count(function.handlers.len()));
+        for site in &function.handlers {
+            for word in [site.offset, site.handler, site.frame] {
                 put(word);
             }
         }

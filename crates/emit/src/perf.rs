@@ -59,6 +59,7 @@ mod tests {
                 range(0x2020..0x3000, None),
             ],
             traps: Vec::new(),
+            handlers: Vec::new(),
             owner: Arc::new(()),
         };
         let names = ["operator new(unsigned)".to_owned(), "evil\n0 ffff main".to_owned()];

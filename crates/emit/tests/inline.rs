@@ -134,6 +134,92 @@ fn several_results_and_tail_calls_survive() {
     assert!(callee.contains(&(Opcode::Return, 0x22)), "{callee:x?}");
 }
 
+/// Calls function 1 with a handler.
+const TRIES: &str = "function u0:0(i64, i32) -> i32 tail {
+        sig0 = (i64, i32) -> i32 tail
+        fn0 = colocated u0:1 sig0
+    block0(v0: i64, v1: i32):
+        @0101 try_call fn0(v0, v1), sig0, block1(ret0), [ default: block2(exn0) ]
+    block1(v2: i32):
+        @0102 return v2
+    block2(v3: i64) cold:
+        @0103 v4 = ireduce.i32 v3
+        @0104 return v4
+    }\n";
+
+#[test]
+fn a_callee_without_calls_goes_into_a_call_with_a_handler() {
+    let mut functions = parse(&(TRIES.to_owned() + RICH));
+    let before = located(&functions[1]);
+    assert_eq!(inlined(&module(0, 2), &mut functions, InlineBudget::SPEED), [(1, 0)]);
+    let after = located(&functions[0]);
+    for (opcode, location) in before {
+        let opcode = if opcode == Opcode::Return { Opcode::Jump } else { opcode };
+        assert_eq!(after.iter().filter(|found| **found == (opcode, location)).count(), 1, "{location:#x} {after:x?}");
+    }
+    assert!(after.iter().all(|(opcode, _)| !opcode.is_call()), "{after:x?}");
+}
+
+#[test]
+fn calls_of_a_callee_get_the_handler_of_the_call_that_it_replaces() {
+    let callee = "function u0:1(i64, i32) -> i32 tail {
+        sig0 = (i64, i32) -> i32 tail
+        fn0 = colocated u0:2 sig0
+        fn1 = colocated u0:3 sig0
+    block0(v0: i64, v1: i32):
+        @0011 v2 = call fn0(v0, v1)
+        @0012 v3 = load.i64 notrap aligned v0
+        @0013 v4 = call_indirect sig0, v3(v0, v2)
+        @0014 brif v4, block1, block2
+    block1:
+        @0015 return_call fn0(v0, v4)
+    block2:
+        @0016 try_call fn0(v0, v4), sig0, block3(ret0), [ default: block4(exn0) ]
+    block3(v5: i32):
+        @0017 return_call_indirect sig0, v3(v0, v5)
+    block4(v6: i64) cold:
+        @0018 v7 = ireduce.i32 v6
+        @0019 return v7
+    }
+    function u0:2(i64, i32) -> i32 tail {
+        sig0 = (i64, i32) -> i32 tail
+        fn0 = colocated u0:2 sig0
+    block0(v0: i64, v1: i32):
+        @0021 return_call fn0(v0, v1)
+    }";
+    let mut functions = parse(&(TRIES.to_owned() + callee));
+    assert_eq!(inlined(&module(0, 3), &mut functions, InlineBudget::SPEED), [(1, 0)]);
+    let after = located(&functions[0]);
+    for expected in [
+        (Opcode::TryCall, 0x11),
+        (Opcode::TryCallIndirect, 0x13),
+        (Opcode::TryCall, 0x15),
+        (Opcode::TryCall, 0x16),
+        (Opcode::TryCallIndirect, 0x17),
+        (Opcode::Jump, 0x17),
+        (Opcode::Jump, 0x19),
+    ] {
+        assert_eq!(after.iter().filter(|found| **found == expected).count(), 1, "{expected:x?} in {after:x?}");
+    }
+    let plain = after.iter().filter(|(opcode, _)| matches!(opcode, Opcode::Call | Opcode::CallIndirect)).count();
+    assert_eq!(plain, 0, "every call has the handler: {after:x?}");
+}
+
+#[test]
+fn a_callee_that_calls_the_runtime_stays_out_of_a_call_with_a_handler() {
+    let callee = "function u0:1(i64, i32) -> i32 tail {
+        sig0 = (i64, i32) system_v
+        fn0 = u1:6 sig0
+    block0(v0: i64, v1: i32):
+        call fn0(v0, v1)
+        return v1
+    }\n";
+    let mut functions = parse(&(TRIES.to_owned() + callee));
+    assert_eq!(inlined(&module(0, 2), &mut functions, InlineBudget::SPEED), []);
+    let mut functions = parse(&(calls(0, 1, 1) + callee));
+    assert_eq!(inlined(&module(0, 2), &mut functions, InlineBudget::SPEED), [(1, 0)], "a plain call takes it");
+}
+
 #[test]
 fn callees_are_final_when_they_are_copied() {
     // 0 calls 1 calls 2 calls 3: everything ends up in 0, whatever the order in the slice.

@@ -108,6 +108,41 @@ fn builtins_are_called_by_address() {
 }
 
 #[test]
+fn calls_with_handlers_are_known_by_their_return_addresses() {
+    let text = entry()
+        + "function u0:0(i64, i64) -> i64 tail {
+            sig0 = (i64, i64) -> i64 tail
+            fn0 = colocated u0:1 sig0
+        block0(v0: i64, v1: i64):
+            v9 = call fn0(v0, v1)
+            try_call fn0(v0, v9), sig0, block1(ret0), [ default: block3(exn0, v9) ]
+        block1(v2: i64):
+            try_call_indirect v1(v0, v2), sig0, block2(ret0), [ default: block3(exn0, v2) ]
+        block2(v3: i64):
+            return v3
+        block3(v4: i64, v5: i64) cold:
+            v6 = iadd v4, v5
+            return v6
+        }
+        function u0:1(i64, i64) -> i64 tail {
+        block0(v0: i64, v1: i64):
+            v2 = iconst.i64 3
+            v3 = iadd v1, v2
+            return v3
+        }";
+    let image = load(&Target::default(), &module(0, 2), &text, &no_builtins);
+    let range = image.range_at(image.functions[0]).expect("its own range").addresses.clone();
+    assert_eq!(image.handlers.len(), 2, "the plain call has none");
+    assert!(image.handlers.windows(2).all(|pair| pair[0].return_address < pair[1].return_address));
+    for site in &image.handlers {
+        assert!(range.contains(&site.return_address) && range.contains(&site.handler), "{site:x?}");
+        assert!(site.frame.is_multiple_of(16) && site.frame >= 40, "all registers that calls keep are lost: {site:?}");
+        assert_eq!(image.handler_at(site.return_address), Some(site));
+        assert_eq!(image.handler_at(site.return_address + 1), None);
+    }
+}
+
+#[test]
 fn traps_carry_code_and_wasm_offset() {
     let text = entry()
         + "function u0:0(i64, i64) -> i64 tail {

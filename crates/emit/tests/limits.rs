@@ -104,6 +104,79 @@ fn many_values_alive_at_once() {
     survives("10,000 values alive at once", &text);
 }
 
+/// So many calls in a row with one handler, to which each passes what it has.
+fn calls_with_a_handler(count: usize) -> String {
+    let mut text = "function u0:0(i64, i64) -> i64 tail {
+        sig0 = (i64, i64) -> i64 tail
+        fn0 = colocated u0:1 sig0
+    block0(v0: i64, v1: i64):
+        jump block1(v1)\n"
+        .to_owned();
+    for index in 1..=count {
+        let _ = writeln!(
+            text,
+            "block{index}(v{}: i64):\n try_call fn0(v0, v{}), sig0, block{}(ret0), [ default: block{}(exn0, v{}) ]",
+            index + 1,
+            index + 1,
+            index + 1,
+            count + 2,
+            index + 1,
+        );
+    }
+    let _ = write!(
+        text,
+        "block{0}(v{1}: i64):\n return v{1}\nblock{2}(v{3}: i64, v{4}: i64) cold:\n v{5} = iadd v{3}, v{4}\n return v{5}\n}}",
+        count + 1,
+        count + 2,
+        count + 2,
+        count + 3,
+        count + 4,
+        count + 5
+    );
+    text
+}
+
+#[test]
+fn many_calls_with_a_handler() {
+    survives("20,000 calls with a handler", &calls_with_a_handler(20_000));
+}
+
+#[test]
+fn a_handler_among_crowded_values() {
+    // The chain of above, which is for the linear allocator, and a call that may throw at its end.
+    let length = 100_000;
+    let mut text = "function u0:0(i64, i64) -> i64 tail {
+        sig0 = (i64, i64) -> i64 tail
+        fn0 = colocated u0:1 sig0
+    block0(v0: i64, v1: i64):\n"
+        .to_owned();
+    for index in 2..length {
+        let _ = writeln!(text, "v{index} = iadd v{}, v{}", index - 1, index / 2);
+    }
+    let (last, half) = (length - 1, length / 2);
+    let _ = write!(
+        text,
+        "try_call fn0(v0, v{last}), sig0, block1(ret0), [ default: block2(exn0, v{half}) ]
+    block1(v{0}: i64):
+        v{1} = iadd v{0}, v{half}
+        return v{1}
+    block2(v{2}: i64, v{3}: i64) cold:
+        v{4} = iadd v{2}, v{3}
+        return v{4}
+    }}",
+        length,
+        length + 1,
+        length + 2,
+        length + 3,
+        length + 4
+    );
+    for triple in [None, Some("aarch64-unknown-linux-gnu")] {
+        let (compiled, spent) = compile_hostile(triple, OptLevel::Speed, &text).expect("it compiles");
+        assert_eq!(compiled[0].handlers.len(), 1);
+        assert!(spent < Duration::from_secs(20), "{spent:?}");
+    }
+}
+
 #[test]
 fn what_a_target_lacks_is_refused_by_name() {
     let text = "function u0:0(i64, i8x16) -> i8x16 tail {

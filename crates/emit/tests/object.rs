@@ -43,11 +43,15 @@ const TEXT: &str = "
         call fn0(v0, v1)
         return
     }
-    function u3:0(i64, i64, i64) CCONV {
+    function u3:0(i64, i64, i64) -> i64 CCONV {
         sig0 = (i64) tail
     block0(v0: i64, v1: i64, v2: i64):
-        call_indirect sig0, v1(v0)
-        return
+        try_call_indirect v1(v0), sig0, block1, [ default: block2(exn0) ]
+    block1:
+        v3 = iconst.i64 0
+        return v3
+    block2(v4: i64) cold:
+        return v4
     }
 ";
 
@@ -150,6 +154,8 @@ struct Traps {
     index: u32,
     /// (code, wasm offset)
     traps: Vec<(u32, u32)>,
+    /// (return, handler) offsets.
+    handlers: Vec<(u32, u32)>,
 }
 
 /// A reader of the trap table, written by its documentation alone.
@@ -159,7 +165,7 @@ fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<Traps> {
         if big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
     });
     let mut next = || words.next().expect("the table is whole");
-    assert_eq!(next(), 1, "version");
+    assert_eq!(next(), 2, "version");
     let functions = (0..next())
         .map(|_| {
             let (namespace, index, length) = (next(), next(), next());
@@ -170,7 +176,14 @@ fn read_traps(bytes: &[u8], big_endian: bool) -> Vec<Traps> {
                     (code, wasm_offset)
                 })
                 .collect();
-            Traps { namespace, index, traps }
+            let handlers = (0..next())
+                .map(|_| {
+                    let (returned, handler, frame) = (next(), next(), next());
+                    assert!(returned < length && handler < length && frame.is_multiple_of(8));
+                    (returned, handler)
+                })
+                .collect();
+            Traps { namespace, index, traps, handlers }
         })
         .collect();
     assert_eq!(words.next(), None);
@@ -195,6 +208,11 @@ fn tables_travel_in_their_sections() {
         let of_run = traps.iter().find(|function| (function.namespace, function.index) == (0, 1)).expect(triple);
         let of_run = &of_run.traps;
         assert!(of_run.contains(&(8, 0x50)) && of_run.contains(&(1, 0x52)), "{triple}: {of_run:x?}");
+        let handling: Vec<_> = traps.iter().filter(|function| !function.handlers.is_empty()).collect();
+        let [entry] = handling[..] else { panic!("{triple}: only the entry handles exceptions") };
+        assert_eq!((entry.namespace, entry.handlers.len()), (3, 1), "{triple}");
+        let (returned, handler) = entry.handlers[0];
+        assert!(returned < handler, "{triple}: the handler is laid out cold");
     }
 }
 

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, ExternalName, Function, Inst, InstructionData, Opcode, Value};
 use spinwise_guard::{Mode, Plan, Verdict};
 use spinwise_model::context::{InstanceHeader, ThreadContext};
-use spinwise_model::symbol::{NS_FUNC, NS_POLL_THUNK};
+use spinwise_model::symbol::{Builtin, NS_BUILTIN, NS_FUNC, NS_POLL_THUNK};
 use support::{Program, Random};
 
 /// A random module: one import, up to four functions of up to ten blocks.
@@ -42,8 +42,13 @@ fn body(random: &mut Random, functions: u32) -> String {
             if random.below(3) == 0 { 1 + random.below(blocks) } else { (block + 1 + random.below(2)).min(blocks) }
         };
         let (a, b, c) = (target(), target(), target());
-        match random.below(8) {
+        match random.below(12) {
             0 => writeln!(text, "    return v1").unwrap(),
+            8 => writeln!(text, "    call fn22(v0, v2)\n    trap user1").unwrap(),
+            9..12 => {
+                let callee = random.below(functions + 1);
+                writeln!(text, "    try_call fn{callee}(v0, v1), sig0, block{a}, [ default: block{b} ]").unwrap();
+            }
             1 => writeln!(text, "    jump block{a}").unwrap(),
             2 => writeln!(text, "    br_table v1, block{a}, [block{b}, block{c}, block{b}]").unwrap(),
             _ => writeln!(text, "    brif v1, block{a}, block{b}").unwrap(),
@@ -98,7 +103,10 @@ impl Plain {
             blocks.iter().map(|block| func.layout.block_insts(*block).any(kind)).collect::<Vec<_>>()
         };
         let call = |inst: Inst| match func.dfg.insts[inst] {
-            InstructionData::Call { func_ref, .. } => Some(name(func, func_ref).1),
+            InstructionData::Call { func_ref, .. } | InstructionData::TryCall { func_ref, .. } => {
+                let (namespace, index) = name(func, func_ref);
+                (namespace == NS_FUNC).then_some(index)
+            }
             _ => None,
         };
         Self {
@@ -188,6 +196,8 @@ struct Frame {
     func: usize,
     block: Block,
     next: Option<Inst>,
+    /// The call that it waits for, if that has a handler.
+    handles: Option<Inst>,
     values: BTreeMap<Value, Known>,
 }
 
@@ -208,11 +218,33 @@ impl Run<'_> {
             match func.dfg.insts[inst].opcode() {
                 Opcode::Return => {
                     frames.pop();
+                    self.come_back(&mut frames, false);
                 }
-                Opcode::Call => {
-                    let InstructionData::Call { func_ref, .. } = func.dfg.insts[inst] else { unreachable!() };
+                Opcode::Call | Opcode::TryCall => {
+                    let (InstructionData::Call { func_ref, .. } | InstructionData::TryCall { func_ref, .. }) =
+                        func.dfg.insts[inst]
+                    else {
+                        unreachable!()
+                    };
+                    let handles = func.dfg.insts[inst].opcode() == Opcode::TryCall;
+                    frame.handles = handles.then_some(inst);
                     match name(func, func_ref) {
-                        (NS_POLL_THUNK, _) | (NS_FUNC, 0) => self.poll(),
+                        (NS_POLL_THUNK, _) | (NS_FUNC, 0) => {
+                            let at = (frame.func, frame.block);
+                            self.poll();
+                            if handles {
+                                let throws = self.choose(at, 2) == 1;
+                                self.come_back(&mut frames, throws);
+                            }
+                        }
+                        (NS_BUILTIN, builtin) => {
+                            assert_eq!(Builtin::from_index(builtin), Some(Builtin::Throw));
+                            frames.pop();
+                            while frames.last().is_some_and(|frame| frame.handles.is_none()) {
+                                frames.pop();
+                            }
+                            self.come_back(&mut frames, true);
+                        }
                         (NS_FUNC, callee) => {
                             if frames.len() > 40 {
                                 break;
@@ -229,10 +261,21 @@ impl Run<'_> {
         self.worst.max(self.reads)
     }
 
+    /// Goes on in the innermost frame after its call, which returned or threw.
+    fn come_back(&self, frames: &mut [Frame], threw: bool) {
+        let Some(frame) = frames.last_mut() else { return };
+        let Some(call) = frame.handles.take() else { return };
+        let func = &self.program.functions[frame.func];
+        let table = &func.dfg.exception_tables[func.dfg.insts[call].exception_table().unwrap()];
+        let to = if threw { table.all_branches()[0] } else { *table.normal_return() };
+        frame.block = to.block(&func.dfg.value_lists);
+        frame.next = func.layout.first_inst(frame.block);
+    }
+
     fn enter(&self, func: usize) -> Frame {
         let layout = &self.program.functions[func].layout;
         let block = layout.entry_block().unwrap();
-        Frame { func, block, next: layout.first_inst(block), values: BTreeMap::new() }
+        Frame { func, block, next: layout.first_inst(block), handles: None, values: BTreeMap::new() }
     }
 
     fn poll(&mut self) {
@@ -323,7 +366,7 @@ fn worst(program: &Program, random: &mut Random) -> usize {
 fn guarded_programs_poll_and_what_runs_away_unguarded_is_reported() {
     let mut random = Random(0xbadc_0ffe);
     let (mut ran_away, mut reported) = (0, 0);
-    for _ in 0..250 {
+    for _ in 0..600 {
         let program = program(&mut random);
         let plan: Plan = program.plan(Mode::Spin);
         let guarded = program.guarded(&plan);

@@ -436,6 +436,78 @@ ENTRY
     expect(&Program::new(0, &[&mutual, back]), "0: reads-atomically\n1:");
 }
 
+/// Calls function 1, or whatever is at `v2`, and looks, until the call ends as it should.
+fn trying(call: &str, returned: &str, thrown: &str) -> String {
+    format!(
+        "
+ENTRY
+    v9 = iconst.i64 0
+    jump block1(v9, v1)
+block1(v3: i64, v4: i32):
+    v5 = ATOMIC v2
+    {call}(v0, v5), sig0, {returned}, [ default: {thrown} ]
+block2(v6: i32):
+    return v6
+block3(v7: i64):
+    v8 = ireduce.i32 v7
+    return v8"
+    )
+}
+
+#[test]
+fn a_handler_that_goes_back_closes_a_loop() {
+    let thrown = trying("try_call fn1", "block2(ret0)", "block1(exn0, v5)");
+    expect(&Program::new(0, &[&thrown, RECURSIVE]), "0: [block1 calls]\n1: called-in-spin-loop");
+    let both = trying("try_call fn1", "block1(v3, ret0)", "block1(exn0, v5)");
+    expect(&Program::new(0, &[&both, RECURSIVE]), "0: [block1 calls]\n1: called-in-spin-loop");
+    let import = thrown.replace("fn1", "fn0");
+    expect(&Program::new(1, &[&import]), "1: [block1 polls]");
+}
+
+#[test]
+fn the_edges_of_a_call_that_may_throw_go_through_a_latch() {
+    for (returned, thrown) in [
+        ("block2(ret0)", "block1(exn0, v5)"),
+        ("block1(v3, ret0)", "block3(exn0)"),
+        ("block1(v3, ret0)", "block1(exn0, v5)"),
+        ("block1(v3, ret0)", "block1(exn1, v4)"),
+    ] {
+        let unknown = trying("try_call_indirect v2", returned, thrown);
+        expect(&Program::new(0, &[&unknown]), "0: [block1 guarded 16384]");
+    }
+}
+
+#[test]
+fn a_throw_leaves_the_call_before_its_poll() {
+    // The callee calls the host only where it does not throw.
+    let callee = "
+ENTRY
+    brif v1, block1, block2
+block1:
+    call fn22(v0, v2)
+    trap user1
+block2:
+    v3 = call fn0(v0, v1)
+    return v3";
+    let caller = trying("try_call fn2", "block2(ret0)", "block1(exn0, v5)");
+    expect(&Program::new(1, &[&caller, callee]), "1: [block1 calls]\n2: called-in-spin-loop");
+}
+
+#[test]
+fn a_read_before_a_throw_counts() {
+    let callee = "
+ENTRY
+    v3 = ATOMIC v2
+    brif v3, block1, block2
+block1:
+    return v3
+block2:
+    call fn22(v0, v2)
+    trap user1";
+    let caller = trying("try_call fn1", "block2(ret0)", "block1(exn0, v4)").replace("v5 = ATOMIC v2", "v5 = PLAIN v2");
+    expect(&Program::new(0, &[&caller, callee]), "0: [block1 no-atomic-read]\n1: reads-atomically");
+}
+
 #[test]
 fn what_runs_below_a_recursion_polls_if_it_reads() {
     let recursive = RECURSIVE.replace("v3 = call fn1(v0, v1)", "v3 = call fn0(v0, v1)\n    v4 = call fn1(v0, v1)");

@@ -6,7 +6,7 @@
 //! the function's own, as validation has seen to.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, Inst, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{self, Block, Inst, InstBuilder, MemFlagsData, Value, types};
 use spinwise_model::context::{FuncRef, InstanceHeader};
 use spinwise_model::index::{FuncIndex, TableIndex, TypeIndex};
 use spinwise_model::symbol::Builtin;
@@ -15,8 +15,9 @@ use spinwise_model::types::HeapType;
 use wasmparser::Operator;
 
 use crate::abi::{CONSTANT, CONTEXT, trap};
+use crate::control::push_params;
 use crate::func::FuncCx;
-use crate::{reference, table};
+use crate::{exceptions, reference, table};
 
 /// Lifts a call; `false` if the operator is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
@@ -128,22 +129,45 @@ pub(crate) fn referenced(cx: &mut FuncCx<'_, '_>, reference: Value, ty: TypeInde
 pub(crate) fn call(cx: &mut FuncCx<'_, '_>, kind: Kind, callee: Callee) {
     let Callee { ty, code, vmctx } = callee;
     let args = arguments(cx, ty, vmctx);
-    let call = match (kind, code) {
-        (Kind::Call, Code::Known(func)) => cx.b.ins().call(func, &args),
-        (Kind::Call, Code::At(code)) => {
-            let signature = cx.signature(ty);
-            cx.b.ins().call_indirect(signature, code, &args)
-        }
-        (Kind::Tail, Code::Known(func)) => cx.b.ins().return_call(func, &args),
-        (Kind::Tail, Code::At(code)) => {
-            let signature = cx.signature(ty);
-            cx.b.ins().return_call_indirect(signature, code, &args)
-        }
-    };
+    let signature = cx.signature(ty);
     match kind {
-        Kind::Call => push_results(cx, call),
-        Kind::Tail => cx.dead = Some(0),
+        Kind::Call => match exceptions::pad(cx) {
+            Some(pad) => try_call(cx, signature, code, &args, pad),
+            None => {
+                let call = match code {
+                    Code::Known(func) => cx.b.ins().call(func, &args),
+                    Code::At(code) => cx.b.ins().call_indirect(signature, code, &args),
+                };
+                push_results(cx, call);
+            }
+        },
+        // Its frame is gone when the callee throws: no handler of this function is.
+        Kind::Tail => {
+            match code {
+                Code::Known(func) => cx.b.ins().return_call(func, &args),
+                Code::At(code) => cx.b.ins().return_call_indirect(signature, code, &args),
+            };
+            cx.dead = Some(0);
+        }
     }
+}
+
+/// A call that ends its block: it returns to the next one, or goes to a pad with what was thrown.
+fn try_call(cx: &mut FuncCx<'_, '_>, signature: ir::SigRef, code: Code, args: &[Value], pad: Block) {
+    let next = cx.b.create_block();
+    let results: Vec<_> = cx.b.func.dfg.signatures[signature].returns.iter().map(|result| result.value_type).collect();
+    for ty in &results {
+        cx.b.append_block_param(next, *ty);
+    }
+    let table = exceptions::table(cx.b.func, signature, next, pad);
+    match code {
+        Code::Known(func) => cx.b.ins().try_call(func, args, table),
+        Code::At(code) => cx.b.ins().try_call_indirect(code, args, table),
+    };
+    cx.b.switch_to_block(next);
+    cx.b.seal_block(next);
+    push_params(cx, next, results.len());
+    cx.charge(results.len());
 }
 
 /// Flags of a load of what never changes from a reference that must first be known not to be null.

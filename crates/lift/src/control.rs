@@ -1,4 +1,4 @@
-//! Structured control flow: blocks, loops, conditionals, branches.
+//! Structured control flow: blocks, loops, conditionals, branches. What handles exceptions is in [`crate::exceptions`].
 //!
 //! Invariants: a CLIF block is made for the end of a construct only when a branch first needs it, so constructs that
 //! nothing branches to cost nothing. Each `loop` has a header block that starts with a `nop`, whose source location is
@@ -17,20 +17,21 @@ use spinwise_model::types::ValType;
 use wasmparser::{BlockType, BrTable, Operator};
 
 use crate::abi::{clif_type, trap};
+use crate::exceptions::{self, Handler};
 use crate::func::FuncCx;
 use crate::types::val_type;
 
 /// An open construct.
 pub(crate) struct Frame {
-    kind: Kind,
+    pub(crate) kind: Kind,
     ty: Signature,
     /// Height of the operand stack below the construct's parameters.
-    height: usize,
+    pub(crate) height: usize,
     /// Where a branch out of the construct lands; made by the first one. A loop has none.
     after: Option<Block>,
 }
 
-enum Kind {
+pub(crate) enum Kind {
     /// The function itself.
     Body,
     Block,
@@ -44,18 +45,26 @@ enum Kind {
     },
     /// The second arm of an `if`.
     Else,
+    /// The body of a construct that handles exceptions.
+    Try(Handler),
+    /// An arm of a legacy `try` that has caught an exception; `None` where nothing can throw one.
+    Catch {
+        exception: Option<Value>,
+        /// Where an exception goes on that no arm so far has caught.
+        others: Option<Block>,
+    },
 }
 
 /// What a construct takes and leaves.
 #[derive(Clone, Copy)]
-enum Signature {
+pub(crate) enum Signature {
     Empty,
     Result(ValType),
     Type(TypeIndex),
 }
 
 impl Signature {
-    fn new(ty: BlockType) -> Self {
+    pub(crate) fn new(ty: BlockType) -> Self {
         match ty {
             BlockType::Empty => Self::Empty,
             BlockType::Type(ty) => Self::Result(val_type(ty).expect("validated block type")),
@@ -114,7 +123,7 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         Operator::BrIf { relative_depth } => br_if(cx, *relative_depth),
         Operator::BrTable { targets } => br_table(cx, targets),
         Operator::Return => return_(cx),
-        _ => return false,
+        _ => return exceptions::translate(cx, op),
     }
     true
 }
@@ -122,16 +131,24 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
 /// In dead code, only counts constructs; `depth` of them were opened in it.
 fn skip(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>, depth: usize) -> bool {
     match op {
-        Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => cx.dead = Some(depth + 1),
-        Operator::End if depth > 0 => cx.dead = Some(depth - 1),
+        Operator::Block { .. }
+        | Operator::Loop { .. }
+        | Operator::If { .. }
+        | Operator::TryTable { .. }
+        | Operator::Try { .. } => cx.dead = Some(depth + 1),
+        Operator::End | Operator::Delegate { .. } if depth > 0 => cx.dead = Some(depth - 1),
         Operator::End => close(cx),
         Operator::Else if depth == 0 => switch_arm(cx),
+        Operator::Catch { .. } | Operator::CatchAll | Operator::Delegate { .. } if depth == 0 => {
+            return exceptions::translate(cx, op);
+        }
         _ => return false,
     }
     true
 }
 
-fn open(cx: &mut FuncCx<'_, '_>, kind: Kind, ty: Signature) {
+/// Opens a construct that begins where the code is.
+pub(crate) fn open(cx: &mut FuncCx<'_, '_>, kind: Kind, ty: Signature) {
     let height = cx.stack.len() - ty.params(cx.module).len();
     cx.control.push(Frame { kind, ty, height, after: None });
 }
@@ -174,6 +191,9 @@ fn switch_arm(cx: &mut FuncCx<'_, '_>) {
 
 /// `end` of any construct.
 fn close(cx: &mut FuncCx<'_, '_>) {
+    if matches!(top(cx).kind, Kind::Try(_) | Kind::Catch { .. }) {
+        return exceptions::close(cx);
+    }
     let frame = cx.control.pop().expect("validation pairs end with its construct");
     match frame.kind {
         Kind::Loop { header } => cx.b.seal_block(header),
@@ -191,7 +211,7 @@ fn close(cx: &mut FuncCx<'_, '_>) {
             }
             return;
         }
-        Kind::Block | Kind::Else | Kind::Body => {}
+        Kind::Block | Kind::Else | Kind::Body | Kind::Try(_) | Kind::Catch { .. } => {}
     }
     let is_body = matches!(frame.kind, Kind::Body);
     let results = frame.ty.results(cx.module).len();
@@ -211,8 +231,8 @@ fn close(cx: &mut FuncCx<'_, '_>) {
     }
 }
 
-/// Jumps from the end of an arm to the end of the conditional, if the arm's end is live.
-fn leave_arm(cx: &mut FuncCx<'_, '_>) {
+/// Jumps from the end of an arm to the end of its construct, if the arm's end is live.
+pub(crate) fn leave_arm(cx: &mut FuncCx<'_, '_>) {
     if cx.dead.is_none() {
         let (after, count) = target(cx, 0);
         let values = cx.pop_many(count);
@@ -220,15 +240,27 @@ fn leave_arm(cx: &mut FuncCx<'_, '_>) {
     }
 }
 
+/// Ends the innermost construct, all arms of which have been left.
+pub(crate) fn end_arms(cx: &mut FuncCx<'_, '_>) {
+    let Frame { ty, height, after, .. } = cx.control.pop().expect("validation pairs end with its construct");
+    match after {
+        Some(after) => {
+            enter(cx, after, height);
+            push_params(cx, after, ty.results(cx.module).len());
+        }
+        None => cx.stack.truncate(height),
+    }
+}
+
 /// Makes a block current whose predecessors are all known.
-fn enter(cx: &mut FuncCx<'_, '_>, block: Block, height: usize) {
+pub(crate) fn enter(cx: &mut FuncCx<'_, '_>, block: Block, height: usize) {
     cx.b.switch_to_block(block);
     cx.b.seal_block(block);
     cx.stack.truncate(height);
     cx.dead = None;
 }
 
-fn br(cx: &mut FuncCx<'_, '_>, depth: u32) {
+pub(crate) fn br(cx: &mut FuncCx<'_, '_>, depth: u32) {
     if depth as usize + 1 == cx.control.len() {
         return return_(cx);
     }
@@ -353,17 +385,17 @@ fn peek(cx: &mut FuncCx<'_, '_>, count: usize) -> Vec<Value> {
     cx.stack[cx.stack.len() - count..].to_vec()
 }
 
-fn jump(cx: &mut FuncCx<'_, '_>, block: Block, values: &[Value]) {
+pub(crate) fn jump(cx: &mut FuncCx<'_, '_>, block: Block, values: &[Value]) {
     cx.charge(values.len());
     let args: Vec<BlockArg> = values.iter().map(|v| BlockArg::Value(*v)).collect();
     cx.b.ins().jump(block, &args);
 }
 
 /// Pushes the operands that a block takes; SSA construction may have added parameters behind them.
-fn push_params(cx: &mut FuncCx<'_, '_>, block: Block, count: usize) {
+pub(crate) fn push_params(cx: &mut FuncCx<'_, '_>, block: Block, count: usize) {
     cx.stack.extend_from_slice(&cx.b.block_params(block)[..count]);
 }
 
-fn top<'c>(cx: &'c mut FuncCx<'_, '_>) -> &'c mut Frame {
-    cx.control.last_mut().expect("validation pairs else with if")
+pub(crate) fn top<'c>(cx: &'c mut FuncCx<'_, '_>) -> &'c mut Frame {
+    cx.control.last_mut().expect("validation pairs what continues or ends a construct with it")
 }

@@ -128,6 +128,7 @@ fn read_all(bytes: &[u8], features: WasmFeatures) -> Result<()> {
             Payload::FunctionSection(section) => each(section)?,
             Payload::TableSection(section) => each(section)?,
             Payload::MemorySection(section) => each(section)?,
+            Payload::TagSection(section) => each(section)?,
             Payload::GlobalSection(section) => each(section)?,
             Payload::ExportSection(section) => each(section)?,
             Payload::ElementSection(section) => each(section)?,

@@ -42,8 +42,8 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
     supported("threads", "threads", WasmFeatures::THREADS),
     supported("extended-const", "extended constant expressions", WasmFeatures::EXTENDED_CONST),
     supported("tail-call", "tail calls", WasmFeatures::TAIL_CALL),
-    unsupported("exceptions", "exception handling", WasmFeatures::EXCEPTIONS),
-    unsupported("legacy-exceptions", "legacy exception handling", WasmFeatures::LEGACY_EXCEPTIONS)
+    supported("exceptions", "exception handling", WasmFeatures::EXCEPTIONS),
+    supported("legacy-exceptions", "legacy exception handling", WasmFeatures::LEGACY_EXCEPTIONS)
         .needing(WasmFeatures::EXCEPTIONS),
     supported("memory64", "memory64 (64-bit memories)", WasmFeatures::MEMORY64),
     supported("multi-memory", "multi-memory (more than one memory)", WasmFeatures::MULTI_MEMORY),

@@ -91,6 +91,8 @@ pub(crate) struct FuncCx<'a, 'b> {
     pub(crate) stack: Vec<Value>,
     /// The open constructs; see [`crate::control`].
     pub(crate) control: Vec<Frame>,
+    /// The places in [`FuncCx::control`] of constructs whose body, the code that is being lifted, they handle exceptions of.
+    pub(crate) tries: Vec<usize>,
     /// In dead code: how many constructs were opened in it.
     pub(crate) dead: Option<usize>,
     /// Whether the reference that the operator needs is known not to be null.
@@ -139,6 +141,7 @@ pub(crate) fn lift_body(
         vmctx,
         stack: Vec::new(),
         control: vec![Frame::body(ty)],
+        tries: Vec::new(),
         dead: None,
         known_non_null: false,
         locals,

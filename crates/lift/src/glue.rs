@@ -19,9 +19,9 @@ use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, N
 use spinwise_model::trap::TrapCode;
 use spinwise_model::types::{FuncType, ValType};
 
-use crate::Config;
 use crate::abi::{CONSTANT, CONTEXT, cell_flags, clif_type, guest_signature, trap};
 use crate::func::import_builtin;
+use crate::{Config, exceptions};
 
 /// All the glue a module needs: stubs by function index, entries and adapters by type index, the thunk.
 pub(crate) fn glue(module: &Module, layout: &Layout, config: &Config) -> Vec<Function> {
@@ -105,10 +105,11 @@ fn build(
     function
 }
 
-/// `fn(vmctx, code, args)`
+/// `fn(vmctx, code, args) -> exception`
 fn entry_signature(config: &Config) -> Signature {
     let mut signature = Signature::new(config.host_call_conv);
     signature.params = vec![AbiParam::new(types::I64); 3];
+    signature.returns = vec![AbiParam::new(types::I64)];
     signature
 }
 
@@ -140,16 +141,28 @@ fn leave(b: &mut FunctionBuilder<'_>, target: i32, params: &[Value]) {
     b.ins().return_call_indirect(signature, code, &args);
 }
 
-/// Enters guest code: parameters come and results go through the slots at `args`.
+/// Enters guest code: parameters come and results go through the slots at `args`. Here what is thrown comes to an end.
 fn host_entry(b: &mut FunctionBuilder<'_>, ty: &FuncType, params: &[Value]) {
     let &[vmctx, code, slots] = params else { unreachable!("an entry has three parameters") };
     let mut args = vec![vmctx];
     args.extend(load_slots(b, slots, &ty.params));
     let signature = b.import_signature(guest_signature(ty));
-    let call = b.ins().call_indirect(signature, code, &args);
-    let results = b.inst_results(call).to_vec();
+    let (returned, thrown) = (b.create_block(), b.create_block());
+    let results: Vec<_> = ty.results.iter().map(|ty| b.append_block_param(returned, clif_type(*ty))).collect();
+    let exception = b.append_block_param(thrown, types::I64);
+    let table = exceptions::table(b.func, signature, returned, thrown);
+    b.ins().try_call_indirect(code, &args, table);
+
+    b.switch_to_block(returned);
+    b.seal_block(returned);
     store_slots(b, slots, &ty.results, &results);
-    b.ins().return_(&[]);
+    let nothing = b.ins().iconst(types::I64, 0);
+    b.ins().return_(&[nothing]);
+
+    b.set_cold_block(thrown);
+    b.switch_to_block(thrown);
+    b.seal_block(thrown);
+    b.ins().return_(&[exception]);
 }
 
 /// Calls a host function through the runtime.
@@ -161,8 +174,22 @@ fn host_adapter(b: &mut FunctionBuilder<'_>, config: &Config, ty: &FuncType, par
     store_slots(b, slots, &ty.params, &params[1..]);
     let host_call = import_builtin(b, Builtin::HostCall, config);
     let call = b.ins().call(host_call, &[params[0], slots]);
-    let status = b.inst_results(call)[0];
+    let answer = b.inst_results(call)[0];
+    let (failed, returned) = (b.create_block(), b.create_block());
+    b.ins().brif(answer, failed, &[], returned, &[]);
+
+    b.set_cold_block(failed);
+    b.switch_to_block(failed);
+    b.seal_block(failed);
+    let status = b.ins().icmp_imm_u(IntCC::Equal, answer, 1);
     b.ins().trapnz(status, trap(TrapCode::Pending));
+    let throw = import_builtin(b, Builtin::HostThrow, config);
+    b.ins().call(throw, &[answer]);
+    // It does not return.
+    b.ins().trap(trap(TrapCode::Unreachable));
+
+    b.switch_to_block(returned);
+    b.seal_block(returned);
     let results = load_slots(b, slots, &ty.results);
     b.ins().return_(&results);
 }

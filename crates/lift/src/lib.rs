@@ -4,8 +4,9 @@
 //! `model`, which also defines all memory that the code it makes refers to.
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
-//! family (`control`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`, `reference`, `simd`,
-//! `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection into an [`Error`].
+//! family (`control`, `exceptions`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`,
+//! `reference`, `simd`, `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection into an
+//! [`Error`].
 
 mod abi;
 mod atomics;
@@ -14,6 +15,7 @@ mod call;
 mod control;
 mod diagnose;
 mod error;
+mod exceptions;
 mod features;
 mod func;
 mod global;

@@ -76,14 +76,22 @@ fn is_hostile(locals: u64, code: &FunctionBody<'_>) -> bool {
         return false;
     }
     let Ok(reader) = code.get_operators_reader() else { return false };
-    let edges: u64 = reader.into_iter().map_while(Result::ok).map(|op| edges(&op)).sum();
-    locals * edges > MAX_PRODUCT
+    let (mut sum, mut handles) = (0, false);
+    for op in reader.into_iter().map_while(Result::ok) {
+        handles |= matches!(op, Operator::TryTable { .. } | Operator::Try { .. });
+        sum += edges(&op, handles);
+    }
+    locals * sum > MAX_PRODUCT
 }
 
-/// Edges that an operator adds. An unconditional branch makes dead what follows, so that each needs another to live.
-fn edges(op: &Operator<'_>) -> u64 {
+/// Edges that an operator adds, calls too if exceptions may be handled. An unconditional branch makes dead what follows, so
+/// that each needs another to live.
+fn edges(op: &Operator<'_>, handles: bool) -> u64 {
     use Operator as Op;
     match op {
+        Op::TryTable { try_table } => try_table.catches.len() as u64 + 1,
+        Op::Try { .. } | Op::Catch { .. } | Op::CatchAll => 1,
+        Op::Call { .. } | Op::CallIndirect { .. } | Op::CallRef { .. } => handles.into(),
         Op::Block { .. } | Op::Loop { .. } | Op::If { .. } | Op::Else | Op::BrIf { .. } => 1,
         Op::BrTable { targets } => u64::from(targets.len()) + 1,
         _ => 0,

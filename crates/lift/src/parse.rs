@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TypeIndex};
+use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TagIndex, TypeIndex};
 use spinwise_model::module::{
     ConstExpr, ConstOp, DataSegment, ElementMode, ElementSegment, Entity, Export, Function, Import, Module,
 };
@@ -95,6 +95,11 @@ fn read_section(module: &mut Module, payload: Payload<'_>) -> Result<()> {
                 module.memories.push(memory_type(memory?));
             }
         }
+        Payload::TagSection(section) => {
+            for tag in section {
+                module.tags.push(TypeIndex(tag?.func_type_idx));
+            }
+        }
         Payload::GlobalSection(section) => {
             for global in section {
                 let global = global?;
@@ -110,7 +115,7 @@ fn read_section(module: &mut Module, payload: Payload<'_>) -> Result<()> {
                     ExternalKind::Table => Entity::Table(TableIndex(export.index)),
                     ExternalKind::Memory => Entity::Memory(MemoryIndex(export.index)),
                     ExternalKind::Global => Entity::Global(GlobalIndex(export.index)),
-                    ExternalKind::Tag => unreachable!("{VALIDATED}"),
+                    ExternalKind::Tag => Entity::Tag(TagIndex(export.index)),
                 };
                 module.exports.push(Export { name: export.name.to_owned(), entity });
             }
@@ -151,7 +156,10 @@ fn read_import(module: &mut Module, import: wasmparser::Import<'_>) {
             module.globals.push(global_type(ty).expect(VALIDATED));
             Entity::Global(GlobalIndex(next(&mut module.imported_globals)))
         }
-        TypeRef::Tag(_) => unreachable!("{VALIDATED}"),
+        TypeRef::Tag(tag) => {
+            module.tags.push(TypeIndex(tag.func_type_idx));
+            Entity::Tag(TagIndex(next(&mut module.imported_tags)))
+        }
     };
     module.imports.push(Import { module: import.module.to_owned(), field: import.name.to_owned(), entity });
 }

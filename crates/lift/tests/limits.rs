@@ -162,3 +162,48 @@ fn many_branch_tables_with_many_locals() {
     let locals = "i32 ".repeat(2_000);
     small_stack(&format!("(module (func (local {locals}) {body}))")).unwrap();
 }
+
+#[test]
+fn deep_nesting_of_handlers() {
+    // Each passes on to the one around it what the call in the middle throws.
+    let modern = body(&[("try_table", 50_000), ("call 0", 1), ("end", 50_000)]);
+    let legacy = body(&[("try", 50_000), ("call 0", 1), ("catch 0 end", 50_000)]);
+    let bare = body(&[("try", 50_000), ("call 0", 1), ("end", 50_000)]);
+    let dead = body(&[("unreachable", 1), ("try", 50_000), ("call 0", 1), ("catch_all end", 50_000)]);
+    // Each of these delegates past all others.
+    let delegates: String = (0..30_000).map(|depth| format!("call 0 delegate {} ", 29_999 - depth)).collect();
+    let delegates = body(&[("try", 30_000), (&delegates, 1)]);
+    for body in [modern, legacy, bare, dead, delegates] {
+        small_stack(&format!("(module (tag) (func {body}))")).unwrap();
+    }
+}
+
+#[test]
+fn many_clauses_and_many_calls_for_one_handler() {
+    let tags = "(tag $e (param i64 f32))".repeat(100);
+    let clauses: String = (0..10_000).map(|clause| format!("(catch {} $caught)", clause % 100)).collect();
+    let calls = "call $f ".repeat(20_000);
+    small_stack(&format!(
+        "(module {} (func $f)
+           (func (result i64 f32) (local i32)
+             (block $caught (result i64 f32) (try_table {clauses} {calls}) (unreachable))))",
+        tags.replace("$e", "")
+    ))
+    .unwrap();
+}
+
+#[test]
+fn many_calls_for_one_handler_with_many_locals() {
+    // Each call would pass each local to the handler.
+    let mut calls = String::new();
+    for local in 0..20_000 {
+        write!(calls, "local.get {local} call $f local.set {} ", (local * 7 + 1) % 20_000).unwrap();
+    }
+    let uses: String = (0..20_000).map(|local| format!("local.get {local} call $f drop ")).collect();
+    let locals = "i32 ".repeat(20_000);
+    small_stack(&format!(
+        "(module (func $f (param i32) (result i32) (local.get 0))
+           (func (local {locals}) (block $caught (try_table (catch_all $caught) {calls})) {uses}))"
+    ))
+    .unwrap();
+}

@@ -4,13 +4,13 @@
 //! depends on its module. Each guest function's first parameter is the address of its instance context (`vmctx`).
 //!
 //! ```text
-//! vmctx ─► InstanceHeader │ memories │ tables │ imported globals │ imported functions │ func refs │ defined globals
-//!             │thread         │base,def   │def     │cell                │code, vmctx           │code,vmctx,type  │16 bytes each
+//! vmctx ─► InstanceHeader │ memories │ tables │ imported globals │ imported functions │ tags │ func refs │ defined globals
+//!             │thread         │base,def   │def     │cell                │code, vmctx           │tag    │code,vmctx,type  │16 bytes each
 //! ```
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-use crate::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex};
+use crate::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TagIndex};
 use crate::module::Module;
 
 /// One guest thread, as compiled code sees it. The runtime embeds it at the start of its own thread structure.
@@ -184,6 +184,34 @@ impl ReferenceContext {
     pub const TARGET: i32 = 24;
 }
 
+/// An exception: an object of the heap. What it carries follows, in slots of [`SLOT_SIZE`] bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ExceptionHeader {
+    /// The heap's own.
+    pub kind: u32,
+    /// Slots.
+    pub length: u32,
+    /// Its tag: the same address for the same tag, as instance contexts hold it.
+    pub tag: *const u8,
+    /// The instance context of the code that made it; null for a host.
+    pub thrower: *const u8,
+    /// Byte offset of the operator that made it, in the thrower's module.
+    pub offset: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl ExceptionHeader {
+    /// Offset of [`ExceptionHeader::tag`].
+    pub const TAG: i32 = 8;
+    /// Bytes before the slots.
+    pub const SIZE: i32 = 32;
+}
+
+/// Bytes an instance context takes for a tag: one address.
+pub const TAG_SIZE: i32 = 8;
+
 /// Bytes a global takes, whatever its type.
 pub const GLOBAL_SIZE: i32 = 16;
 
@@ -200,6 +228,7 @@ pub struct Layout {
     tables: i32,
     imported_globals: i32,
     imported_functions: i32,
+    tags: i32,
     func_refs: i32,
     defined_globals: i32,
     size: i32,
@@ -223,7 +252,8 @@ impl Layout {
         let tables = memories + bytes(module.memories.len(), MemoryEntry::SIZE);
         let imported_globals = tables + bytes(module.tables.len(), TableDef::ENTRY_SIZE);
         let imported_functions = imported_globals + bytes(module.imported_globals as usize, 8);
-        let func_refs = imported_functions + bytes(module.imported_functions as usize, ImportedFunction::SIZE);
+        let tags = imported_functions + bytes(module.imported_functions as usize, ImportedFunction::SIZE);
+        let func_refs = tags + bytes(module.tags.len(), TAG_SIZE);
         let end = func_refs + bytes(module.escaped.len(), FuncRef::SIZE);
         let defined_globals = (end + 15) & !15;
         let size = defined_globals + bytes(module.globals.len() - module.imported_globals as usize, GLOBAL_SIZE);
@@ -232,6 +262,7 @@ impl Layout {
             tables,
             imported_globals,
             imported_functions,
+            tags,
             func_refs,
             defined_globals,
             size,
@@ -272,6 +303,12 @@ impl Layout {
     #[must_use]
     pub const fn imported_function(&self, index: FuncIndex) -> i32 {
         self.imported_functions + index.0.cast_signed() * ImportedFunction::SIZE
+    }
+
+    /// Offset of the address that stands for a tag.
+    #[must_use]
+    pub const fn tag(&self, index: TagIndex) -> i32 {
+        self.tags + index.0.cast_signed() * TAG_SIZE
     }
 
     /// Offset of the [`FuncRef`] of the function at a position of [`Module::escaped`].
@@ -323,6 +360,8 @@ mod tests {
             (offset_of!(FuncRef, type_id), FuncRef::TYPE_ID),
             (size_of::<FuncRef>(), FuncRef::SIZE),
             (offset_of!(ReferenceContext, target), ReferenceContext::TARGET),
+            (offset_of!(ExceptionHeader, tag), ExceptionHeader::TAG),
+            (size_of::<ExceptionHeader>(), ExceptionHeader::SIZE),
         ];
         for (real, constant) in pairs {
             assert_eq!(i32::try_from(real), Ok(constant));

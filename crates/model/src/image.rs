@@ -24,6 +24,8 @@ pub struct CodeImage {
     pub ranges: Vec<CodeRange>,
     /// Every instruction that may trap, ascending by address.
     pub traps: Vec<TrapSite>,
+    /// Every call that has a handler for exceptions, ascending by return address.
+    pub handlers: Vec<HandlerSite>,
     /// Keeps the memory mapped.
     pub owner: Arc<dyn Any + Send + Sync>,
 }
@@ -50,6 +52,18 @@ pub struct TrapSite {
     pub wasm_offset: u32,
 }
 
+/// A call whose caller handles exceptions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HandlerSite {
+    /// Where the call returns to.
+    pub return_address: usize,
+    /// Where an exception goes on instead, with the frame's own stack and frame pointer, the exception in the guest
+    /// convention's first payload register, and nothing expected of any other register.
+    pub handler: usize,
+    /// What the stack pointer is below the frame pointer, in bytes.
+    pub frame: u32,
+}
+
 impl CodeImage {
     /// The range that holds an address.
     #[must_use]
@@ -64,6 +78,13 @@ impl CodeImage {
     pub fn trap_at(&self, address: usize) -> Option<&TrapSite> {
         let at = self.traps.binary_search_by_key(&address, |t| t.address).ok()?;
         Some(&self.traps[at])
+    }
+
+    /// The handler of the call that returns to exactly this address.
+    #[must_use]
+    pub fn handler_at(&self, return_address: usize) -> Option<&HandlerSite> {
+        let at = self.handlers.binary_search_by_key(&return_address, |site| site.return_address).ok()?;
+        Some(&self.handlers[at])
     }
 
     /// The wasm offset of the code at an address, where it is known. What comes before a function's first operator, where

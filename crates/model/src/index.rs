@@ -47,6 +47,10 @@ index! {
     GlobalIndex
 }
 index! {
+    /// An exception tag, imported ones first.
+    TagIndex
+}
+index! {
     /// An element segment.
     ElemIndex
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::index::{DataIndex, ElemIndex, FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TypeIndex};
-use crate::types::{FuncType, GlobalType, MemoryType, TableType};
+use crate::index::{DataIndex, ElemIndex, FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TagIndex, TypeIndex};
+use crate::types::{FuncType, GlobalType, MemoryType, TableType, ValType};
 use crate::typespace::TypeSpace;
 
 /// A validated module. Index spaces hold imported entities first, in the order of [`Module::imports`].
@@ -37,6 +37,10 @@ pub struct Module {
     pub imported_globals: u32,
     /// The initial values of defined globals, in order.
     pub global_inits: Vec<ConstExpr>,
+    /// All exception tags, imported ones first: the types of what they carry, functions without results.
+    pub tags: Vec<TypeIndex>,
+    /// How many of [`Module::tags`] are imported.
+    pub imported_tags: u32,
     /// Exports, in the order of the module.
     pub exports: Vec<Export>,
     /// The start function.
@@ -101,6 +105,8 @@ pub enum Entity {
     Memory(MemoryIndex),
     /// A global.
     Global(GlobalIndex),
+    /// An exception tag.
+    Tag(TagIndex),
 }
 
 /// One function of the index space.
@@ -189,6 +195,12 @@ impl Module {
     #[must_use]
     pub fn func_type(&self, func: FuncIndex) -> &FuncType {
         self.types.func(self.functions[func.index()].ty)
+    }
+
+    /// What exceptions of a tag carry.
+    #[must_use]
+    pub fn tag_params(&self, tag: TagIndex) -> &[ValType] {
+        &self.types.func(self.tags[tag.index()]).params
     }
 
     /// Whether a function is imported.

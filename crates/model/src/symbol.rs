@@ -14,11 +14,11 @@ pub const NS_BUILTIN: u32 = 1;
 pub const NS_POLL_THUNK: u32 = 2;
 /// Namespace of host entries, by type index: `fn(vmctx: i64, code: i64, args: i64)` of the host's C convention. It
 /// charges the budget, loads parameters from 16-byte slots at `args`, calls `code(vmctx, …)` in the guest convention and
-/// stores results into the same slots.
+/// stores results into the same slots. Its own result is 0, or the exception that the guest did not catch.
 pub const NS_HOST_ENTRY: u32 = 3;
 /// Namespace of host adapters, by type index: a function of the guest convention whose first parameter is the address
 /// of a host function object. It stores its other parameters into 16-byte slots, calls [`Builtin::HostCall`] and loads
-/// its results from the same slots; a status other than 0 traps with [`crate::trap::TrapCode::Pending`].
+/// its results from the same slots, or traps, or throws, as it was answered.
 pub const NS_HOST_ADAPTER: u32 = 4;
 /// Namespace of reference stubs, by type index: what the code of a function reference is if compiled code did not make the
 /// reference. An import stub over a [`crate::context::ReferenceContext`] instead of an instance context.
@@ -83,10 +83,10 @@ macro_rules! builtins {
 builtins! {
     /// `poll(thread, site)`: the guard's cold call, through the poll thunk.
     Poll = "spw_poll" (I64, I32);
-    /// `host_call(host function object, args) -> status`: calls a host closure. The calling instance context is
-    /// `ThreadContext::caller`, written by the import stub. It fails, with nothing pending, if the thread was interrupted
-    /// meanwhile.
-    HostCall = "spw_host_call" (I64, I64) -> I32;
+    /// `host_call(host function object, args) -> 0, 1 status failure, or an exception to throw`: calls a host closure. The
+    /// calling instance context is `ThreadContext::caller`, written by the import stub. It fails, with nothing pending, if
+    /// the thread was interrupted meanwhile.
+    HostCall = "spw_host_call" (I64, I64) -> I64;
     /// `memory_grow(vmctx, memory, delta pages) -> old pages or -1`
     MemoryGrow = "spw_memory_grow" (I64, I32, I64) -> I64;
     /// `memory_copy(vmctx, destination memory, source memory, destination, source, length) -> status`
@@ -136,6 +136,13 @@ builtins! {
     FmaF64 = "spw_fma_f64" ();
     /// `is_subtype(vmctx, type, of) -> 1 or 0`, by canonical type identifiers.
     IsSubtype = "spw_is_subtype" (I64, I32, I32) -> I32;
+    /// `host_throw(exception)`: as `throw`, for host adapters, which have no instance context and whose import stub has
+    /// looked at the stack.
+    HostThrow = "spw_host_throw" (I64);
+    /// `exception_new(vmctx, tag, wasm offset) -> exception or 0 status failure`: the caller stores what it carries.
+    ExceptionNew = "spw_exception_new" (I64, I32, I32) -> I64;
+    /// `throw(vmctx, exception)`: drops frames of compiled code up to one that called with a handler, and goes on there.
+    Throw = "spw_throw" (I64, I64);
 }
 
 impl Builtin {

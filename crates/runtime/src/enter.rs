@@ -15,6 +15,7 @@ use spinwise_model::trap::TrapCode;
 
 use crate::altstack;
 use crate::error::{Error, Trap};
+use crate::exception::Exception;
 use crate::instance::Inner;
 use crate::signal::{self, Activation, Outcome};
 use crate::stack::GuestStack;
@@ -23,8 +24,8 @@ use crate::thread::Running;
 /// Entries of one thread that may be active at once, each with a stack: a recursion through the host ends here.
 const MAX_DEPTH: u32 = 200;
 
-/// A host entry, as the image has it.
-type EntryCode = unsafe extern "C" fn(*mut u8, *const u8, *mut u8);
+/// A host entry, as the image has it. It answers 0, or the exception that it ended with.
+type EntryCode = unsafe extern "C" fn(*mut u8, *const u8, *mut u8) -> u64;
 
 /// A call about to be made.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +69,10 @@ pub(crate) unsafe fn enter(running: Running<'_>, entry: &Entry) -> Result<(), Er
     let call = *entry;
     let mut coroutine = Coroutine::<(), (), Outcome, GuestStack>::with_stack(stack, move |_, ()| {
         // SAFETY: as the caller vouches.
-        unsafe { (call.entry)(call.vmctx, call.code, call.slots) };
-        Outcome::Returned
+        match unsafe { (call.entry)(call.vmctx, call.code, call.slots) } {
+            0 => Outcome::Returned,
+            exception => Outcome::Threw(exception),
+        }
     });
     let activation = Activation { root: coroutine.trap_handler(), guard, stack: usable, running };
     let result = signal::with_activation(&activation, || coroutine.resume(()));
@@ -86,6 +89,8 @@ pub(crate) unsafe fn enter(running: Running<'_>, entry: &Entry) -> Result<(), Er
     running.own().stacks.borrow_mut().push(stack);
     match outcome {
         Outcome::Returned => Ok(()),
+        // SAFETY: the guest threw it just now.
+        Outcome::Threw(exception) => Err(Error::Exception(unsafe { Exception::from_raw(running, exception) })),
         Outcome::Trapped(code) => Err(reason(running, code)),
     }
 }

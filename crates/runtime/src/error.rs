@@ -8,12 +8,17 @@ use std::sync::Arc;
 use spinwise_model::module::printable;
 use spinwise_model::trap::TrapCode;
 
+use crate::exception::Exception;
+
 /// What ended a call.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Guest code trapped.
     #[error(transparent)]
     Trap(Arc<Trap>),
+    /// Guest code threw an exception and did not catch it, or a host function throws one.
+    #[error(transparent)]
+    Exception(Exception),
     /// Imports do not fit the module.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -44,6 +49,21 @@ impl Error {
             Self::Trap(trap) => Some(trap),
             _ => None,
         }
+    }
+
+    /// The exception, if it is one.
+    #[must_use]
+    pub fn exception(&self) -> Option<&Exception> {
+        match self {
+            Self::Exception(exception) => Some(exception),
+            _ => None,
+        }
+    }
+}
+
+impl From<Exception> for Error {
+    fn from(exception: Exception) -> Self {
+        Self::Exception(exception)
     }
 }
 

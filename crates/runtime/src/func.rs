@@ -163,7 +163,7 @@ impl Func {
         }
         let slots = Slots::new(address);
         // SAFETY: the call has filled one slot for each result.
-        Ok((0..).zip(&ty.results).map(|(i, ty)| unsafe { slots.get(i, *ty) }).collect())
+        Ok((0..).zip(&ty.results).map(|(i, ty)| unsafe { slots.get(running, i, *ty) }).collect())
     }
 
     /// Whether both are the same function.

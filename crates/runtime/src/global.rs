@@ -79,11 +79,12 @@ impl Global {
     /// # Errors
     /// [`Error::Usage`] where it belongs to another store.
     pub fn get(&self, context: &mut (impl Context + ?Sized)) -> Result<Val, Error> {
-        self.claim(context.running())?;
+        let running = context.running();
+        self.claim(running)?;
         // SAFETY: claimed.
         let bits = unsafe { self.bits() };
         // SAFETY: the cell holds a value of the global's type.
-        Ok(unsafe { Val::from_bits(self.ty.content, bits) })
+        Ok(unsafe { Val::from_bits(running, self.ty.content, bits) })
     }
 
     /// Changes its value.

@@ -84,9 +84,9 @@ pub(crate) fn dynamic(
 ) -> HostFunction {
     let FuncType { params, results } = ty.clone();
     let call = move |caller: Caller<'_>, slots: Slots| {
-        // SAFETY: one slot a parameter, holding a value of its type.
-        let arguments: Vec<Val> = (0..).zip(&params).map(|(i, ty)| unsafe { slots.get(i, *ty) }).collect();
         let running = caller.running;
+        // SAFETY: one slot a parameter, holding a value of its type.
+        let arguments: Vec<Val> = (0..).zip(&params).map(|(i, ty)| unsafe { slots.get(running, i, *ty) }).collect();
         let answers = closure(caller, &arguments)?;
         if !value::fit(&answers, &results) {
             return Err(Error::host("the host function's results do not fit its type"));

@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use spinwise_model::context::{FuncRef, GlobalPlace, ImportedFunction, InstanceHeader, Layout};
-use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex};
+use spinwise_model::index::{FuncIndex, GlobalIndex, MemoryIndex, TableIndex, TagIndex};
 use spinwise_model::module::{Entity, Module};
 use spinwise_model::types::{GlobalType, TableType};
 
@@ -27,6 +27,7 @@ use crate::number::to_u32;
 use crate::program::Program;
 use crate::store::{Context, Store};
 use crate::table::Table;
+use crate::tag::Tag;
 use crate::thread::{GuestThread, Running};
 use crate::value::Val;
 
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     imported_globals: Vec<Global>,
     memories: Vec<Memory>,
     tables: Vec<Table>,
+    tags: Vec<Tag>,
     /// Which segments are gone, by index. Only the instance's thread touches them.
     pub(crate) dropped_data: Vec<Cell<bool>>,
     pub(crate) dropped_elements: Vec<Cell<bool>>,
@@ -160,13 +162,16 @@ impl Inner {
     ) -> Result<Arc<Self>, Error> {
         let module = &program.module;
         let layout = Layout::new(module);
-        let Linked { funcs, mut tables, mut memories, globals } = linked;
+        let Linked { funcs, mut tables, mut memories, globals, mut tags } = linked;
         for ty in &module.tables[tables.len()..] {
             tables.push(Table::nulls(TableType { element: program.types.reference(ty.element), ..*ty })?);
         }
         for (index, ty) in module.memories.iter().enumerate().skip(memories.len()) {
             let shared = sibling.filter(|_| ty.shared).map(|sibling| sibling.memories[index].clone());
             memories.push(shared.map_or_else(|| Memory::new(*ty), Ok)?);
+        }
+        for ty in &module.tags[tags.len()..] {
+            tags.push(Tag::of_type(program.types.func(*ty).clone(), program.types.id(*ty)));
         }
         let inner = Arc::new(Self {
             program: Arc::clone(program),
@@ -178,6 +183,7 @@ impl Inner {
             imported_globals: globals,
             memories,
             tables,
+            tags,
             dropped_data: module.data.iter().map(|segment| Cell::new(segment.active.is_some())).collect(),
             dropped_elements: vec![Cell::new(false); module.elements.len()],
         });
@@ -204,6 +210,9 @@ impl Inner {
         for (index, func) in self.imported_funcs.iter().enumerate() {
             let index = FuncIndex(to_u32(index));
             self.put(self.layout.imported_function(index), self.import_entry(index, func)?);
+        }
+        for (index, tag) in self.tags.iter().enumerate() {
+            self.put(self.layout.tag(TagIndex(to_u32(index))), tag.address());
         }
         for (position, index) in self.module().escaped.iter().enumerate() {
             let func_ref = FuncRef {
@@ -326,6 +335,10 @@ impl Inner {
         &self.tables[index as usize]
     }
 
+    pub(crate) fn tag(&self, index: TagIndex) -> &Tag {
+        &self.tags[index.index()]
+    }
+
     pub(crate) fn main_memory(&self) -> Option<&Memory> {
         match self.module().export("memory") {
             Some(Entity::Memory(index)) => self.memories.get(index.index()),
@@ -347,6 +360,7 @@ impl Inner {
             Entity::Function(index) => Extern::Func(Func::from_guest(this(), index)),
             Entity::Table(index) => Extern::Table(self.tables[index.index()].clone()),
             Entity::Memory(index) => Extern::Memory(self.memories[index.index()].clone()),
+            Entity::Tag(index) => Extern::Tag(self.tags[index.index()].clone()),
             Entity::Global(index) => Extern::Global(match self.imported_globals.get(index.index()) {
                 Some(imported) => imported.clone(),
                 None => {

@@ -6,8 +6,9 @@
 //!
 //! In the order of a run: [`program`] makes code known; [`process`] is the threads that end together, [`thread`] one of
 //! them, [`store`] its home; [`link`], [`instance`] and [`init`] bring a module to life over [`memory`], [`table`],
-//! [`global`], [`func`] and [`reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and [`backtrace`] bring traps back;
-//! compiled code calls [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
+//! [`global`], [`tag`], [`func`] and [`reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and
+//! [`backtrace`] bring traps back, [`unwind`] finds who handles an [`exception`] of the [`heap`]; compiled code calls
+//! [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
 
 mod affinity;
 mod altstack;
@@ -16,8 +17,10 @@ mod builtins;
 mod copy;
 mod enter;
 mod error;
+mod exception;
 mod func;
 mod global;
+mod heap;
 mod host;
 mod init;
 mod instance;
@@ -36,9 +39,11 @@ mod spawn;
 mod stack;
 mod store;
 mod table;
+mod tag;
 mod thread;
 mod tid;
 mod types;
+mod unwind;
 mod value;
 mod wait;
 pub mod wasi;
@@ -46,6 +51,7 @@ pub mod wasi;
 pub use builtins::builtin_address;
 pub use copy::Scalar;
 pub use error::{Error, Frame, LinkError, LinkErrorKind, OutOfBounds, Trap};
+pub use exception::Exception;
 pub use func::Func;
 pub use global::Global;
 pub use host::{Caller, TypedClosure};
@@ -57,4 +63,5 @@ pub use program::Program;
 pub use spawn::{thread_spawn, thread_spawn64};
 pub use store::{Context, Store};
 pub use table::Table;
+pub use tag::Tag;
 pub use value::{Val, WasmResults, WasmType};

@@ -13,6 +13,7 @@ use crate::memory::Memory;
 use crate::program::Program;
 use crate::store::Context;
 use crate::table::Table;
+use crate::tag::Tag;
 use crate::types::{self, Types};
 
 /// Something that can be imported or exported.
@@ -26,6 +27,8 @@ pub enum Extern {
     Memory(Memory),
     /// A global.
     Global(Global),
+    /// An exception tag.
+    Tag(Tag),
 }
 
 /// What a host offers, by name.
@@ -72,6 +75,7 @@ pub(crate) struct Linked {
     pub(crate) tables: Vec<Table>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) globals: Vec<Global>,
+    pub(crate) tags: Vec<Tag>,
 }
 
 /// Checks what is given for a module's imports, in their order, and sorts it by kind.
@@ -99,6 +103,10 @@ pub(crate) fn check(context: &mut dyn Context, program: &Program, given: &[Exter
                 check_global(types, module.globals[index.index()], global).map_err(unfit)?;
                 global.claim(context.running())?;
                 linked.globals.push(global.clone());
+            }
+            (Entity::Tag(index), Extern::Tag(tag)) => {
+                check_tag(types, module.tags[index.index()], tag).map_err(unfit)?;
+                linked.tags.push(tag.clone());
             }
             (wanted, found) => return Err(unfit(format!("expected a {}, found a {}", kind(wanted), found.kind()))),
         }
@@ -163,6 +171,13 @@ fn check_global(types: &Types, wanted: GlobalType, global: &Global) -> Result<()
     Err(format!("expected {} {}, found {} {}", name(wanted.mutable), content, name(found.mutable), found.content))
 }
 
+fn check_tag(types: &Types, wanted: TypeIndex, tag: &Tag) -> Result<(), String> {
+    if types.id(wanted) == tag.type_id() {
+        return Ok(());
+    }
+    Err(format!("expected {}, found {}", show(types.func(wanted)), show(tag.ty())))
+}
+
 /// Limits fit where there is at least what is asked for, and at most as much to come.
 fn check_limits(what: &str, wanted: (u64, Option<u64>), found: (u64, Option<u64>)) -> Result<(), String> {
     if found.0 < wanted.0 {
@@ -183,6 +198,7 @@ fn kind(entity: Entity) -> &'static str {
         Entity::Table(_) => "table",
         Entity::Memory(_) => "memory",
         Entity::Global(_) => "global",
+        Entity::Tag(_) => "tag",
     }
 }
 
@@ -193,6 +209,7 @@ impl Extern {
             Self::Table(_) => "table",
             Self::Memory(_) => "memory",
             Self::Global(_) => "global",
+            Self::Tag(_) => "tag",
         }
     }
 }

@@ -29,6 +29,8 @@ use crate::thread::Running;
 pub(crate) enum Outcome {
     /// It returned.
     Returned,
+    /// It threw an exception, which is on the thread's heap.
+    Threw(u64),
     /// It trapped; the backtrace has been taken.
     Trapped(TrapCode),
 }

@@ -87,11 +87,12 @@ impl Table {
     /// # Errors
     /// [`Error::Usage`] where it belongs to another store.
     pub fn get(&self, context: &mut (impl Context + ?Sized), index: u64) -> Result<Option<Val>, Error> {
-        self.claim(context.running())?;
+        let running = context.running();
+        self.claim(running)?;
         // SAFETY: claimed.
         let bits = unsafe { self.elements() }.get(to_usize(index)).copied();
         // SAFETY: a table holds live references of its type, or null.
-        Ok(bits.map(|bits| unsafe { Val::from_bits(ValType::Ref(self.0.ty.element), bits.into()) }))
+        Ok(bits.map(|bits| unsafe { Val::from_bits(running, ValType::Ref(self.0.ty.element), bits.into()) }))
     }
 
     /// Sets an element.

@@ -19,6 +19,7 @@ use spinwise_team::{Crowd, Deadline, FutexParker, Member, Parker, Settings, Spin
 
 use crate::backtrace::Backtrace;
 use crate::error::Error;
+use crate::heap::Heap;
 use crate::poll::Pace;
 use crate::process::Process;
 use crate::reference::References;
@@ -57,6 +58,7 @@ pub(crate) struct Own {
     pub(crate) stacks: RefCell<Vec<GuestStack>>,
     pub(crate) backtrace: Backtrace,
     pub(crate) references: RefCell<References>,
+    pub(crate) heap: Arc<Heap>,
 }
 
 impl GuestThread {
@@ -83,6 +85,7 @@ impl GuestThread {
                 stacks: RefCell::default(),
                 backtrace: Backtrace::default(),
                 references: RefCell::default(),
+                heap: Arc::default(),
             },
             parker,
         }

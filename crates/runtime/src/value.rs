@@ -7,6 +7,7 @@ use spinwise_model::context::SLOT_SIZE;
 use spinwise_model::types::{HeapType, RefType, ValType};
 
 use crate::error::Error;
+use crate::exception::Exception;
 use crate::func::Func;
 use crate::thread::Running;
 use crate::types;
@@ -34,6 +35,8 @@ pub enum Val {
     FuncRef(Option<Func>),
     /// A host's own reference: any number below 2^62.
     ExternRef(Option<u64>),
+    /// Reference to an exception.
+    ExnRef(Option<Exception>),
 }
 
 impl Val {
@@ -51,6 +54,8 @@ impl Val {
             Self::FuncRef(Some(func)) => reference(false, HeapType::Type(func.type_id())),
             Self::ExternRef(None) => reference(true, HeapType::NoExtern),
             Self::ExternRef(Some(_)) => reference(false, HeapType::Extern),
+            Self::ExnRef(None) => reference(true, HeapType::NoExn),
+            Self::ExnRef(Some(_)) => reference(false, HeapType::Exn),
         }
     }
 
@@ -74,6 +79,7 @@ impl Val {
     pub(crate) fn to_bits(&self, running: Running<'_>) -> Result<u128, Error> {
         match self {
             Self::FuncRef(Some(func)) => Ok(func.to_raw(running)?.into()),
+            Self::ExnRef(Some(exception)) => Ok(exception.to_raw(running)?.into()),
             _ => Ok(self.free_bits()?.unwrap_or_default()),
         }
     }
@@ -89,21 +95,22 @@ impl Val {
             Self::F32(bits) => (*bits).into(),
             Self::F64(bits) => (*bits).into(),
             Self::V128(bits) => *bits,
-            Self::FuncRef(None) | Self::ExternRef(None) => 0,
+            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) => 0,
             Self::ExternRef(Some(token)) if *token < MAX_TOKEN => (token << 2 | HOST_BITS).into(),
             Self::ExternRef(Some(token)) => {
                 return Err(Error::Usage(format!("{token} is no host reference: it is 2^62 or more")));
             }
-            Self::FuncRef(Some(_)) => return Ok(None),
+            Self::FuncRef(Some(_)) | Self::ExnRef(Some(_)) => return Ok(None),
         }))
     }
 
-    /// The value of that representation; bits above the type's width do not matter.
+    /// The value of that representation in the running thread's store; bits above the type's width do not matter.
     ///
     /// # Safety
-    /// A function reference's bits are null or the address of a live [`spinwise_model::context::FuncRef`].
+    /// A function reference's bits are null or the address of a live [`spinwise_model::context::FuncRef`], an exception's null
+    /// or that of an exception on the thread's heap.
     #[expect(clippy::cast_possible_truncation, reason = "the type says how many bits count")]
-    pub(crate) unsafe fn from_bits(ty: ValType, bits: u128) -> Self {
+    pub(crate) unsafe fn from_bits(running: Running<'_>, ty: ValType, bits: u128) -> Self {
         match ty {
             ValType::I32 => Self::I32((bits as u32).cast_signed()),
             ValType::I64 => Self::I64((bits as u64).cast_signed()),
@@ -111,18 +118,20 @@ impl Val {
             ValType::F64 => Self::F64(bits as u64),
             ValType::V128 => Self::V128(bits),
             // SAFETY: the caller vouches for the reference.
-            ValType::Ref(ty) => unsafe { Self::reference(ty.heap, bits as u64) },
+            ValType::Ref(ty) => unsafe { Self::reference(running, ty.heap, bits as u64) },
         }
     }
 
     /// # Safety
     /// As for [`Val::from_bits`].
-    unsafe fn reference(heap: HeapType, bits: u64) -> Self {
+    unsafe fn reference(running: Running<'_>, heap: HeapType, bits: u64) -> Self {
         if bits == 0 {
             return Self::null(heap);
         }
         match heap {
             HeapType::Extern => Self::ExternRef(Some(bits >> 2)),
+            // SAFETY: the caller vouches for the reference.
+            HeapType::Exn => Self::ExnRef(Some(unsafe { Exception::from_raw(running, bits) })),
             // SAFETY: the caller vouches for the reference.
             _ => Self::FuncRef(unsafe { Func::from_raw(bits) }),
         }
@@ -131,6 +140,7 @@ impl Val {
     fn null(heap: HeapType) -> Self {
         match heap {
             HeapType::Extern | HeapType::NoExtern => Self::ExternRef(None),
+            HeapType::Exn | HeapType::NoExn => Self::ExnRef(None),
             _ => Self::FuncRef(None),
         }
     }
@@ -155,8 +165,8 @@ impl Slots {
     }
 
     /// # Safety
-    /// The slot exists and holds a value of this type.
-    pub(crate) unsafe fn get(self, index: usize, ty: ValType) -> Val {
+    /// The slot exists and holds a value of this type, of the running thread's store.
+    pub(crate) unsafe fn get(self, running: Running<'_>, index: usize, ty: ValType) -> Val {
         let slot = self.at(index);
         let bits = match ty {
             // SAFETY: the caller vouches for the slot; it is aligned to 16.
@@ -167,7 +177,7 @@ impl Slots {
             ValType::I64 | ValType::F64 | ValType::Ref(_) => unsafe { slot.cast::<u64>().read().into() },
         };
         // SAFETY: references in slots come from compiled code, whose references are live.
-        unsafe { Val::from_bits(ty, bits) }
+        unsafe { Val::from_bits(running, ty, bits) }
     }
 
     /// # Safety
@@ -266,11 +276,16 @@ result_tuples! { (); (A 0); (A 0, B 1); (A 0, B 1, C 2); (A 0, B 1, C 2, D 3); }
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::{Options, Process};
+    use crate::store::{Context, Store};
 
     /// The type that a slot of such a value has.
     fn wide(ty: ValType) -> ValType {
         match ty {
             ValType::Ref(RefType { heap: HeapType::NoFunc, .. }) => ValType::FUNCREF,
+            ValType::Ref(RefType { heap: HeapType::NoExn, .. }) => {
+                ValType::Ref(RefType { nullable: true, heap: HeapType::Exn })
+            }
             ValType::Ref(_) => ValType::EXTERNREF,
             number => number,
         }
@@ -287,11 +302,14 @@ mod tests {
             Val::ExternRef(Some(0)),
             Val::ExternRef(None),
             Val::FuncRef(None),
+            Val::ExnRef(None),
         ];
+        let process = Process::new(&Options::default()).expect("a process");
+        let mut store = Store::new(&process).expect("a store");
         for value in values {
             let bits = value.free_bits().expect("representable").expect("of no store");
-            // SAFETY: the only function reference is null.
-            let back = unsafe { Val::from_bits(wide(value.ty()), bits) };
+            // SAFETY: references to functions and exceptions are null.
+            let back = unsafe { Val::from_bits(store.running(), wide(value.ty()), bits) };
             assert_eq!(format!("{back:?}"), format!("{value:?}"));
         }
         assert!(Val::ExternRef(Some(MAX_TOKEN - 1)).free_bits().is_ok());

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the inliner makes one instruction for each of the callee's, block by block in depth-first pre-order, and
 //! numbers them consecutively from the caller's instruction count at the call. So both sides are walked in lockstep,
-//! and opcodes must agree on the way: a return has become a jump, a tail call a call and a jump.
+//! and opcodes must agree on the way: a return has become a jump, a tail call a call and a jump; where the call had a
+//! handler, each call has one now.
 //!
 //! Source: `inline_one` of `cranelift_codegen::inline`. Cost: linear in the code copied.
 
@@ -17,7 +18,7 @@ pub(super) struct Site {
     pub(super) first: usize,
     /// Position of the callee.
     pub(super) callee: usize,
-    /// What the call was: `call` or `return_call`.
+    /// What the call was: `call`, `return_call` or `try_call`.
     pub(super) opcode: Opcode,
 }
 
@@ -45,9 +46,15 @@ pub(super) fn restore(caller: &mut Function, sites: &[Site], functions: &[Functi
             for inst in callee.layout.block_insts(block) {
                 let opcode = callee.dfg.insts[inst].opcode();
                 let copies = match (site.opcode, opcode) {
-                    (Opcode::Call, Opcode::Return) => [Some(Opcode::Jump), None],
+                    (Opcode::Call | Opcode::TryCall, Opcode::Return) => [Some(Opcode::Jump), None],
                     (Opcode::Call, Opcode::ReturnCall) => [Some(Opcode::Call), Some(Opcode::Jump)],
                     (Opcode::Call, Opcode::ReturnCallIndirect) => [Some(Opcode::CallIndirect), Some(Opcode::Jump)],
+                    (Opcode::TryCall, Opcode::ReturnCall) => [Some(Opcode::TryCall), Some(Opcode::Jump)],
+                    (Opcode::TryCall, Opcode::ReturnCallIndirect) => {
+                        [Some(Opcode::TryCallIndirect), Some(Opcode::Jump)]
+                    }
+                    (Opcode::TryCall, Opcode::Call) => [Some(Opcode::TryCall), None],
+                    (Opcode::TryCall, Opcode::CallIndirect) => [Some(Opcode::TryCallIndirect), None],
                     _ => [Some(opcode), None],
                 };
                 for expected in copies.into_iter().flatten() {

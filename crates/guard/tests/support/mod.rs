@@ -26,7 +26,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// A module of `imported` imports and a defined function for each body. In a body `fnN` is function N and `wait` calls
-    /// `memory.atomic.wait32`; `v0` is the instance context, `v1` a parameter, `v2` the memory's base.
+    /// `memory.atomic.wait32`, `fn22` throws; `v0` is the instance context, `v1` a parameter, `v2` the memory's base.
     pub(crate) fn new(imported: u32, bodies: &[&str]) -> Self {
         let functions = (imported..).zip(bodies).map(|(index, body)| parse(index, body)).collect::<Vec<_>>();
         let types = vec![FuncType {
@@ -150,6 +150,8 @@ pub(crate) fn parse(index: u32, body: &str) -> Function {
     writeln!(text, "    sig1 = (i64, i32, i64, i32, i64) -> i32 system_v\n    fn20 = u1:{wait} sig1").unwrap();
     let notify = Builtin::AtomicNotify.index();
     writeln!(text, "    sig2 = (i64, i32, i64, i32) -> i64 system_v\n    fn21 = u1:{notify} sig2").unwrap();
+    let throw = Builtin::Throw.index();
+    writeln!(text, "    sig3 = (i64, i64) system_v\n    fn22 = u1:{throw} sig3").unwrap();
     let body = body
         .replace("ATOMIC", "atomic_load.i32 little user2")
         .replace("PLAIN", "load.i32 little user2")

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::error::Error;
 use crate::host::{Caller, HostFunction};
 use crate::instance::Inner;
 use crate::number::to_usize;
@@ -23,7 +24,7 @@ pub(super) unsafe extern "C" fn poll(thread: *const GuestThread, site: u32) {
 /// `spw_host_call`. The import stub has looked at the stack. A thread that was interrupted meanwhile fails with nothing
 /// pending, whatever the closure answered well: the stub is gone, and compiled code would not look.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: *mut u8) -> u32 {
+pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: *mut u8) -> u64 {
     let running = signal::running().expect("compiled code runs inside an entry");
     let context = to_usize(running.thread().context().caller.load(Ordering::Relaxed));
     let context = std::ptr::with_exposed_provenance::<u8>(context);
@@ -34,6 +35,11 @@ pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: 
     // SAFETY: the adapter made as many slots as there are parameters or results.
     match unsafe { host.call(Caller::new(running, instance), Slots::new(slots)) } {
         Ok(()) => running.thread().interrupted().into(),
-        Err(error) => running.fail(error),
+        // An exception of this thread goes on into the guest, unless the thread is to end: that nothing catches.
+        Err(Error::Exception(exception)) if !running.thread().interrupted() => match exception.to_raw(running) {
+            Ok(exception) => exception,
+            Err(_) => running.fail(Error::Exception(exception)).into(),
+        },
+        Err(error) => running.fail(error).into(),
     }
 }

@@ -8,7 +8,7 @@
 
 use std::arch::naked_asm;
 
-use super::{atomics, bulk, call, tables, types};
+use super::{atomics, bulk, call, exceptions, tables, types};
 use spinwise_model::context::{InstanceHeader, ThreadContext};
 
 /// Whether an address is that of the instruction that reports an exhausted stack.
@@ -91,6 +91,8 @@ entries! {
     spw_table_init(vmctx) => tables::table_init;
     spw_elem_drop(vmctx) => tables::elem_drop;
     spw_is_subtype(vmctx) => types::is_subtype;
+    spw_exception_new(vmctx) => exceptions::exception_new;
+    spw_throw(vmctx) => exceptions::throw;
     spw_atomic_wait32(vmctx) => atomics::wait32;
     spw_atomic_wait64(vmctx) => atomics::wait64;
     spw_atomic_notify(vmctx) => atomics::notify;

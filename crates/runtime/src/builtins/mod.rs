@@ -1,12 +1,13 @@
 //! What compiled code calls: one function for each [`Builtin`], under its `spw_*` name.
 //!
-//! [`entry`] is where calls arrive, [`call`] polls and leaves guest code, [`bulk`] copies memory, [`tables`] tables,
-//! [`atomics`] waits, [`types`] compares types, [`float`] rounds where the CPU cannot.
+//! [`entry`] is where calls arrive, [`call`] polls and leaves guest code, [`exceptions`] throws, [`bulk`] copies memory,
+//! [`tables`] tables, [`atomics`] waits, [`types`] compares types, [`float`] rounds where the CPU cannot.
 
 mod atomics;
 mod bulk;
 mod call;
 pub(crate) mod entry;
+mod exceptions;
 mod float;
 mod tables;
 mod types;
@@ -19,6 +20,9 @@ pub fn builtin_address(builtin: Builtin) -> *const u8 {
     match builtin {
         Builtin::Poll => entry::spw_poll as *const u8,
         Builtin::HostCall => call::spw_host_call as *const u8,
+        Builtin::HostThrow => exceptions::spw_host_throw as *const u8,
+        Builtin::ExceptionNew => entry::spw_exception_new as *const u8,
+        Builtin::Throw => entry::spw_throw as *const u8,
         Builtin::MemoryGrow => entry::spw_memory_grow as *const u8,
         Builtin::MemoryCopy => entry::spw_memory_copy as *const u8,
         Builtin::MemoryFill => entry::spw_memory_fill as *const u8,

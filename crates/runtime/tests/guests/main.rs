@@ -7,5 +7,6 @@ mod links;
 mod references;
 mod spawns;
 mod tails;
+mod throws;
 mod traps;
 mod waits;

@@ -209,7 +209,11 @@ impl<'scope, 'env> Runner<'scope, 'env> {
             WastDirective::AssertInvalidCustom { .. } | WastDirective::AssertMalformedCustom { .. } => {
                 Err(Failure::Skip(String::from("custom sections do not reach the compiler")))
             }
-            WastDirective::AssertException { .. } => Err(Failure::Skip(String::from("exceptions are not supported"))),
+            WastDirective::AssertException { exec, .. } => match self.execute(exec) {
+                Err(Failure::Run(RunError::Exception(_))) => Ok(()),
+                Err(other) => Err(Failure::Script(format!("no exception: {}", other.text()))),
+                Ok(values) => Err(Failure::Script(format!("no exception, but {values:?}"))),
+            },
             WastDirective::AssertSuspension { .. } => Err(Failure::Skip(String::from("suspensions are not supported"))),
         }
     }
@@ -318,6 +322,7 @@ fn is_assertion(directive: &WastDirective<'_>) -> bool {
         WastDirective::AssertReturn { .. }
             | WastDirective::AssertTrap { .. }
             | WastDirective::AssertExhaustion { .. }
+            | WastDirective::AssertException { .. }
             | WastDirective::AssertInvalid { .. }
             | WastDirective::AssertMalformed { .. }
             | WastDirective::AssertUnlinkable { .. }

@@ -18,6 +18,7 @@ pub(super) fn argument(arg: &WastArg<'_>) -> Result<Val, String> {
         WastArgCore::F64(v) => Val::F64(v.bits),
         WastArgCore::V128(v) => Val::V128(vector(v)),
         WastArgCore::RefNull(heap) if is_extern(heap) => Val::ExternRef(None),
+        WastArgCore::RefNull(heap) if is_exn(heap) => Val::ExnRef(None),
         WastArgCore::RefNull(_) => Val::FuncRef(None),
         WastArgCore::RefExtern(v) => Val::ExternRef(Some(u64::from(*v))),
         WastArgCore::RefHost(_) => return Err(String::from("host references")),
@@ -26,6 +27,10 @@ pub(super) fn argument(arg: &WastArg<'_>) -> Result<Val, String> {
 
 fn is_extern(heap: &HeapType<'_>) -> bool {
     matches!(heap, HeapType::Abstract { ty: AbstractHeapType::Extern | AbstractHeapType::NoExtern, .. })
+}
+
+fn is_exn(heap: &HeapType<'_>) -> bool {
+    matches!(heap, HeapType::Abstract { ty: AbstractHeapType::Exn | AbstractHeapType::NoExn, .. })
 }
 
 fn vector(v: &V128Const) -> u128 {
@@ -45,7 +50,10 @@ fn matches_core(value: &Val, expected: &WastRetCore<'_>) -> bool {
         (Val::F32(v), WastRetCore::F32(e)) => f32_matches(*v, e),
         (Val::F64(v), WastRetCore::F64(e)) => f64_matches(*v, e),
         (Val::V128(v), WastRetCore::V128(e)) => vector_matches(*v, e),
-        (Val::FuncRef(None), WastRetCore::RefNull(heap)) => !heap.as_ref().is_some_and(is_extern),
+        (Val::FuncRef(None), WastRetCore::RefNull(heap)) => {
+            !heap.as_ref().is_some_and(|heap| is_extern(heap) || is_exn(heap))
+        }
+        (Val::ExnRef(None), WastRetCore::RefNull(heap)) => heap.as_ref().is_none_or(is_exn),
         (Val::ExternRef(None), WastRetCore::RefNull(heap)) => heap.as_ref().is_none_or(is_extern),
         (Val::ExternRef(Some(v)), WastRetCore::RefExtern(e)) => e.is_none_or(|e| u64::from(e) == *v),
         (Val::FuncRef(Some(_)), WastRetCore::RefFunc(None)) => true,

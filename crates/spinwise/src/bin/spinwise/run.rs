@@ -151,7 +151,7 @@ fn failure(error: RunError) -> Failure {
         }
         RunError::Exit(code) => Failure { code: (code & 0xff).to_le_bytes()[0], message: String::new() },
         RunError::Link(_) => Failure::new(BAD_MODULE, error),
-        RunError::Host(_) => Failure::new(TRAP, error),
+        RunError::Host(_) | RunError::Exception(_) => Failure::new(TRAP, error),
         RunError::Resource(_) | RunError::Usage(_) => Failure::new(BAD_MODULE, error),
     }
 }

@@ -45,8 +45,9 @@ pub(crate) fn print(value: &Val) -> String {
         Val::F32(bits) => f32::from_bits(*bits).to_string(),
         Val::F64(bits) => f64::from_bits(*bits).to_string(),
         Val::V128(bits) => format!("0x{bits:032x}"),
-        Val::FuncRef(None) | Val::ExternRef(None) => String::from("null"),
+        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) => String::from("null"),
         Val::FuncRef(Some(_)) => String::from("funcref"),
+        Val::ExnRef(Some(_)) => String::from("exnref"),
         Val::ExternRef(Some(token)) => format!("externref {token}"),
     }
 }
