@@ -44,3 +44,20 @@ fn rust_threads() {
         assert_eq!(found, expected, "{threads} threads, --guard {guard}");
     }
 }
+
+#[test]
+fn cxx_exceptions_in_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["-std=c++20", "-O2", "-ffp-contract=off", "-pthread"];
+    let source = "fixtures/guests/exceptions/main.cpp";
+    let mut native = native("g++", &flags, source, &folder.path().join("native"));
+    let expected = output(native.args(["3", "50"]));
+    assert!(expected.contains("between threads") && expected.contains("checksum"), "{expected}");
+    for module in ["legacy", "exnref"] {
+        for (threads, guard) in [("1", "spin"), ("2", "spin"), ("8", "spin"), ("16", "spin"), ("3", "all")] {
+            let path = format!("fixtures/guests/exceptions/{module}.wasm");
+            let found = guest(folder.path(), guard, &path, &[threads, "50"]);
+            assert_eq!(found, expected, "{module}, {threads} threads, --guard {guard}");
+        }
+    }
+}
