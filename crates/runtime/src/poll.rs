@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::hint;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use spinwise_model::budget;
@@ -76,8 +77,9 @@ enum Step {
 /// The guard's cold call. Returns in any case; compiled code looks at `interrupted` afterwards.
 pub(crate) fn poll(running: Running<'_>, site: u32) {
     let context = running.thread().context();
-    if running.thread().interrupted() {
-        context.budget.store(budget::FULL, std::sync::atomic::Ordering::Relaxed);
+    // The word that compiled code looks at: who has not been told yet is called here again.
+    if context.interrupted.load(Ordering::Acquire) != 0 {
+        context.budget.store(budget::FULL, Ordering::Relaxed);
         return;
     }
     let now = clock::now();
@@ -98,7 +100,7 @@ pub(crate) fn poll(running: Running<'_>, site: u32) {
     }
     let waits = site & SITE_HAS_WATCH != 0;
     let refill = if waits && crowded { SMALL } else { budget::FULL };
-    context.budget.store(refill, std::sync::atomic::Ordering::Relaxed);
+    context.budget.store(refill, Ordering::Relaxed);
 }
 
 impl Pace {

@@ -109,7 +109,8 @@ impl GuestThread {
 
     /// Whether the process has been ended.
     pub(crate) fn interrupted(&self) -> bool {
-        self.context.interrupted.load(Ordering::Acquire) != 0
+        // Whoever ends the process wakes sleepers before it has told every thread: what woke must not go on meanwhile.
+        self.context.interrupted.load(Ordering::Acquire) != 0 || self.process.has_ended()
     }
 
     /// Whether guest code, or a host function that it called, is running.

@@ -22,7 +22,9 @@ const MESSAGES: &[(&str, &[TrapCode])] = &[
     ("expected shared memory", &[TrapCode::ExpectedSharedMemory]),
     ("null", &[TrapCode::NullReference]),
     // Other engines' words.
-    ("out of bounds", &[TrapCode::MemoryOutOfBounds, TrapCode::TableOutOfBounds]),
+    ("out of bounds", &[TrapCode::MemoryOutOfBounds, TrapCode::TableOutOfBounds, TrapCode::UndefinedElement]),
+    ("call type mismatch", &[TrapCode::IndirectCallTypeMismatch]),
+    ("divide by zero", &[TrapCode::IntegerDivideByZero]),
     ("atomic wait on non-shared memory", &[TrapCode::ExpectedSharedMemory]),
 ];
 
