@@ -89,7 +89,7 @@ impl Func {
     pub(crate) fn to_raw(&self, running: Running<'_>) -> Result<u64, Error> {
         let mut references = running.own().references.borrow_mut();
         match &self.0 {
-            Origin::Host(host) => Ok(references.to_host(running.thread(), host)),
+            Origin::Host(host) => Ok(references.of_host(running.thread(), host)),
             Origin::Guest { owner, index } => {
                 owner.check_thread(running)?;
                 let module = owner.module();
@@ -97,7 +97,7 @@ impl Func {
                 if module.is_imported(*index) || module.address_taken.binary_search(index).is_ok() {
                     return Ok(owner.raw_func(*index));
                 }
-                Ok(references.to_export(running.thread(), owner, *index))
+                Ok(references.of_export(running.thread(), owner, *index))
             }
         }
     }

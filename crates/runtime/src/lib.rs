@@ -6,7 +6,7 @@
 //!
 //! In the order of a run: [`program`] makes code known; [`process`] is the threads that end together, [`thread`] one of
 //! them, [`store`] its home; [`link`], [`instance`] and [`init`] bring a module to life over [`memory`], [`table`],
-//! [`global`], [`tag`], [`func`] and [`reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and
+//! [`global`], [`tag`], [`func`] and [`mod@reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and
 //! [`backtrace`] bring traps back, [`unwind`] finds who handles an [`exception`] of the [`heap`]; compiled code calls
 //! [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
 

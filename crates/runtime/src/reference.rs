@@ -79,7 +79,7 @@ impl References {
     }
 
     /// A reference to a host's function.
-    pub(crate) fn to_host(&mut self, thread: &GuestThread, host: &Arc<HostFunction>) -> u64 {
+    pub(crate) fn of_host(&mut self, thread: &GuestThread, host: &Arc<HostFunction>) -> u64 {
         let nobody = HostCode { stub: nobody_calls as *const u8, adapter: nobody_calls as *const u8 };
         let code = self.host_code.get(&host.type_id()).copied().unwrap_or(nobody);
         let key = (Arc::as_ptr(host).addr(), u32::MAX);
@@ -101,7 +101,7 @@ impl References {
     ///
     /// # Panics
     /// If the image has no stub for it: always a bug of the compiler.
-    pub(crate) fn to_export(&mut self, thread: &GuestThread, owner: &Inner, index: FuncIndex) -> u64 {
+    pub(crate) fn of_export(&mut self, thread: &GuestThread, owner: &Inner, index: FuncIndex) -> u64 {
         let program = owner.program();
         let ty = program.module.functions[index.index()].ty;
         self.get((ptr::from_ref(owner).addr(), index.0), || Reference {

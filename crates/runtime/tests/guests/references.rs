@@ -150,7 +150,7 @@ fn another_store_s_functions_are_refused() {
     let table = table_of(1);
     assert!(matches!(table.set(&mut store, 0, &flag), Err(Error::Usage(_))));
     let loops = instantiate(&mut store, LOOPS, &[("host", "table", Extern::Table(table))]).expect("an instance");
-    assert!(matches!(loops.call(&mut store, "by_reference", &[flag.clone()]), Err(Error::Usage(_))));
+    assert!(matches!(loops.call(&mut store, "by_reference", std::slice::from_ref(&flag)), Err(Error::Usage(_))));
     let global = Global::new(GlobalType { content: ValType::FUNCREF, mutable: true }, &flag).expect("of its type");
     assert!(matches!(global.get(&mut store), Err(Error::Usage(_))));
     let answer = flag.clone();
