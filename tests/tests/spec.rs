@@ -59,6 +59,7 @@ fn suites() -> Vec<Suite> {
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
         of(Proposal::BulkMemoryOperations, "wasm3"),
         of(Proposal::FunctionReferences, "wasm2,function-references,tail-call"),
+        of(Proposal::Gc, "wasm2,gc,tail-call,extended-const"),
         of(Proposal::TailCall, "wasm2,tail-call"),
         of(Proposal::Memory64, "wasm2,memory64"),
         of(Proposal::MultiMemory, "wasm2,multi-memory"),

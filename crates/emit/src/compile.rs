@@ -28,6 +28,9 @@ use crate::orient;
 /// The wasm offset of code that comes from no wasm operator.
 pub const NO_OFFSET: u32 = u32::MAX;
 
+/// The type by which CLIF's stack maps name a slot that holds a number and, behind it, as many references.
+const COUNTED_REFERENCES: ir::Type = ir::types::I32;
+
 /// One function to compile.
 #[derive(Debug)]
 pub struct Input {
@@ -56,6 +59,21 @@ pub struct Compiled {
     pub handlers: Box<[Handler]>,
     /// From code to wasm: (code offset, wasm offset) pairs, ascending; each holds until the next.
     pub offsets: Box<[(u32, u32)]>,
+    /// Calls during which a collector must find references in the frame, ascending by offset.
+    pub stack_maps: Box<[StackMap]>,
+}
+
+/// Where references lie in a frame during one call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackMap {
+    /// Where the call returns to, in bytes from the start of the function.
+    pub offset: u32,
+    /// What the stack pointer is below the frame pointer, in bytes.
+    pub frame: u32,
+    /// Offsets from the stack pointer of references, ascending.
+    pub references: Box<[u32]>,
+    /// Offsets from the stack pointer of numbers, behind each of which lie as many references.
+    pub counted: Box<[u32]>,
 }
 
 /// A place in a function's code that needs an address.
@@ -232,6 +250,20 @@ fn extract(
         handlers.push(Handler { offset: site.ret_addr, handler, frame });
     }
     handlers.sort_unstable_by_key(|handler| handler.offset);
+    let stack_maps = buffer.user_stack_maps().iter().map(|(offset, frame, map)| {
+        let of_type = |counted: bool| {
+            let mut found: Vec<u32> = map
+                .entries()
+                .filter(|(ty, _)| (*ty == COUNTED_REFERENCES) == counted)
+                .map(|(_, offset)| offset)
+                .collect();
+            found.sort_unstable();
+            found.into_boxed_slice()
+        };
+        StackMap { offset: *offset, frame: *frame, references: of_type(false), counted: of_type(true) }
+    });
+    let mut stack_maps: Vec<StackMap> = stack_maps.collect();
+    stack_maps.sort_unstable_by_key(|map| map.offset);
 
     let mut offsets: Vec<(u32, u32)> = Vec::with_capacity(locations.len());
     for location in locations.iter().filter(|location| !location.loc.is_default()) {
@@ -248,6 +280,7 @@ fn extract(
         traps: traps.into(),
         handlers: handlers.into(),
         offsets: offsets.into(),
+        stack_maps: stack_maps.into(),
         symbol,
     })
 }

@@ -14,7 +14,7 @@ use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{ArenaMemoryProvider, BranchProtection, JITBuilder, JITMemoryKind, JITMemoryProvider, JITModule};
 use cranelift_module::{FuncId, ModuleResult};
-use spinwise_model::image::{CodeImage, CodeRange, HandlerSite, TrapSite};
+use spinwise_model::image::{CodeImage, CodeRange, HandlerSite, StackMap, TrapSite};
 use spinwise_model::index::{FuncIndex, TypeIndex};
 use spinwise_model::module::Module;
 use spinwise_model::symbol::{Builtin, NS_FUNC, NS_HOST_ADAPTER, NS_HOST_ENTRY, NS_REFERENCE_STUB};
@@ -87,7 +87,7 @@ fn image(
     let mut functions = vec![None; module.functions.len()];
     let mut glue = [NS_HOST_ENTRY, NS_HOST_ADAPTER, NS_REFERENCE_STUB].map(|namespace| (namespace, BTreeMap::new()));
     let mut ranges = Vec::with_capacity(placed.len());
-    let (mut traps, mut handlers) = (Vec::new(), Vec::new());
+    let (mut traps, mut handlers, mut stack_maps) = (Vec::new(), Vec::new(), Vec::new());
     for (id, length, function) in placed {
         let start = jit.get_finalized_function(id).addr();
         let (namespace, index) = (function.name.namespace, function.name.index);
@@ -112,12 +112,19 @@ fn image(
             handler: start + site.handler as usize,
             frame: site.frame,
         }));
+        stack_maps.extend(function.stack_maps.into_iter().map(|map| StackMap {
+            return_address: start + map.offset as usize,
+            frame: map.frame,
+            references: map.references,
+            counted: map.counted,
+        }));
         let offsets = function.offsets.iter().map(|(at, wasm)| (start + *at as usize, *wasm)).collect();
         ranges.push(CodeRange { addresses: start..start + length, function: func, offsets });
     }
     ranges.sort_unstable_by_key(|range| range.addresses.start);
     traps.sort_unstable_by_key(|trap| trap.address);
     handlers.sort_unstable_by_key(|site| site.return_address);
+    stack_maps.sort_unstable_by_key(|map| map.return_address);
     let functions = (0u32..)
         .zip(functions)
         .map(|(index, address)| {
@@ -133,7 +140,18 @@ fn image(
         _ => 0..0,
     };
     let owner: Arc<dyn Any + Send + Sync> = arena.0;
-    Ok(CodeImage { text, functions, host_entries, host_adapters, reference_stubs, ranges, traps, handlers, owner })
+    Ok(CodeImage {
+        text,
+        functions,
+        host_entries,
+        host_adapters,
+        reference_stubs,
+        ranges,
+        traps,
+        handlers,
+        stack_maps,
+        owner,
+    })
 }
 
 /// Gives glue to every type index whose type equals one that has it.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `.text` | code |
 //! | `.spw.traps` | where code may trap and handles exceptions (see `trap_table`), by symbol `PREFIX_Ttraps` |
+//! | `.spw.maps` | where references lie in frames (see `map_table`), by symbol `PREFIX_Tmaps`; only if there are any |
 //! | `.spw.guards` | given by the caller, by symbol `PREFIX_Tguards` |
 //! | `.spw.meta` | given by the caller, by symbol `PREFIX_Tmetadata` |
 //!
@@ -40,6 +41,9 @@ pub struct Tables<'a> {
 /// The version of the trap table's format.
 pub const TRAP_TABLE_VERSION: u32 = 2;
 
+/// The version of the stack map table's format.
+pub const MAP_TABLE_VERSION: u32 = 1;
+
 /// Writes compiled functions as a relocatable object; `prefix` is the module's own in all global symbols.
 ///
 /// # Errors
@@ -54,6 +58,7 @@ pub fn object(
     let compiled = link::with_helpers(&**isa, compiled)?;
     let big_endian = isa.triple().endianness() == Ok(Endianness::Big);
     let traps = trap_table(&compiled, big_endian);
+    let maps = map_table(&compiled, big_endian);
 
     let builder = ObjectBuilder::new(isa.clone(), prefix, cranelift_module::default_libcall_names());
     let mut writer = ObjectModule::new(builder.map_err(|error| Error::Object(error.to_string()))?);
@@ -63,7 +68,10 @@ pub fn object(
         let id = linker.define(&mut writer, &function)?;
         functions.push((id, function.name, function.symbol));
     }
-    for (name, bytes) in [("traps", &*traps), ("guards", tables.guards), ("metadata", tables.metadata)] {
+    let own = [("traps", Some(&*traps)), ("maps", maps.as_deref())];
+    let given = [("guards", Some(tables.guards)), ("metadata", Some(tables.metadata))];
+    for (name, bytes) in own.into_iter().chain(given) {
+        let Some(bytes) = bytes else { continue };
         define_table(&mut writer, isa.triple().binary_format, prefix, name, bytes)?;
     }
 
@@ -142,9 +150,8 @@ fn define_table(
 ///         u32 offset it returns to, u32 offset of the handler, u32 bytes from the frame pointer down to the stack pointer
 /// ```
 fn trap_table(compiled: &[Compiled], big_endian: bool) -> Vec<u8> {
-    let mut table = Vec::new();
-    let mut put = |word: u32| table.extend(if big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
-    let count = |length: usize| u32::try_from(length).expect("code and counts are far below 4 Gi");
+    let mut table = Table { bytes: Vec::new(), big_endian };
+    let mut put = |word| table.put(word);
     put(TRAP_TABLE_VERSION);
     put(count(compiled.len()));
     for function in compiled {
@@ -165,5 +172,55 @@ fn trap_table(compiled: &[Compiled], big_endian: bool) -> Vec<u8> {
             }
         }
     }
-    table
+    table.bytes
+}
+
+/// Where references lie in frames during calls, in the target's byte order; `None` where there are none:
+///
+/// ```text
+/// u32 version, u32 functions that have such calls, then for each function
+///     u32 namespace, u32 index    which function (see spinwise_model::symbol)
+///     u32 calls, then for each call, ascending
+///         u32 offset              of what it returns to, in the function
+///         u32 frame               bytes from the stack pointer to the frame pointer
+///         u32 references, u32 each: its offset from the stack pointer
+///         u32 counts, u32 each: the offset of a 64-bit number, behind which lie as many references
+/// ```
+fn map_table(compiled: &[Compiled], big_endian: bool) -> Option<Vec<u8>> {
+    let mapped = || compiled.iter().filter(|function| !function.stack_maps.is_empty());
+    mapped().next()?;
+    let mut table = Table { bytes: Vec::new(), big_endian };
+    let mut put = |word| table.put(word);
+    put(MAP_TABLE_VERSION);
+    put(count(mapped().count()));
+    for function in mapped() {
+        for word in [function.name.namespace, function.name.index, count(function.stack_maps.len())] {
+            put(word);
+        }
+        for map in &function.stack_maps {
+            put(map.offset);
+            put(map.frame);
+            for offsets in [&map.references, &map.counted] {
+                put(count(offsets.len()));
+                offsets.iter().for_each(|offset| put(*offset));
+            }
+        }
+    }
+    Some(table.bytes)
+}
+
+/// Words in the target's byte order.
+struct Table {
+    bytes: Vec<u8>,
+    big_endian: bool,
+}
+
+impl Table {
+    fn put(&mut self, word: u32) {
+        self.bytes.extend(if self.big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).expect("code and counts are far below 4 Gi")
 }

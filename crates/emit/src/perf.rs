@@ -60,6 +60,7 @@ mod tests {
             ],
             traps: Vec::new(),
             handlers: Vec::new(),
+            stack_maps: Vec::new(),
             owner: Arc::new(()),
         };
         let names = ["operator new(unsigned)".to_owned(), "evil\n0 ffff main".to_owned()];

@@ -7,15 +7,16 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, Block, Inst, InstBuilder, MemFlagsData, Value, types};
-use spinwise_model::context::{FuncRef, InstanceHeader};
+use spinwise_model::context::FuncRef;
 use spinwise_model::index::{FuncIndex, TableIndex, TypeIndex};
 use spinwise_model::symbol::Builtin;
 use spinwise_model::trap::TrapCode;
 use spinwise_model::types::HeapType;
 use wasmparser::Operator;
 
-use crate::abi::{CONSTANT, CONTEXT, trap};
-use crate::control::push_params;
+use crate::abi::{CONTEXT, trap};
+use crate::cast::type_word;
+use crate::control::{label, push_params};
 use crate::func::FuncCx;
 use crate::{exceptions, reference, table};
 
@@ -89,9 +90,7 @@ fn check_type(cx: &mut FuncCx<'_, '_>, table: TableIndex, reference: Value, ty: 
         return;
     }
     let is_final = all[ty].is_final;
-    let ids = cx.load_context(types::I64, CONSTANT, InstanceHeader::TYPE_IDS);
-    let at = i32::try_from(ty.0 * 4).expect("validation bounds the number of types");
-    let expected = cx.b.ins().load(types::I32, CONSTANT, ids, at);
+    let expected = type_word(cx, ty);
     // Constant, but only once the reference is known not to be null: these loads must stay behind the check.
     let actual = cx.b.ins().load(types::I32, BEHIND_CHECK, reference, FuncRef::TYPE_ID);
     let differs = cx.b.ins().icmp(IntCC::NotEqual, actual, expected);
@@ -129,16 +128,17 @@ pub(crate) fn referenced(cx: &mut FuncCx<'_, '_>, reference: Value, ty: TypeInde
 pub(crate) fn call(cx: &mut FuncCx<'_, '_>, kind: Kind, callee: Callee) {
     let Callee { ty, code, vmctx } = callee;
     let args = arguments(cx, ty, vmctx);
+    cx.charge_crossing();
     let signature = cx.signature(ty);
     match kind {
         Kind::Call => match exceptions::pad(cx) {
-            Some(pad) => try_call(cx, signature, code, &args, pad),
+            Some(pad) => try_call(cx, ty, code, &args, pad),
             None => {
                 let call = match code {
                     Code::Known(func) => cx.b.ins().call(func, &args),
                     Code::At(code) => cx.b.ins().call_indirect(signature, code, &args),
                 };
-                push_results(cx, call);
+                push_results(cx, ty, call);
             }
         },
         // Its frame is gone when the callee throws: no handler of this function is.
@@ -153,12 +153,10 @@ pub(crate) fn call(cx: &mut FuncCx<'_, '_>, kind: Kind, callee: Callee) {
 }
 
 /// A call that ends its block: it returns to the next one, or goes to a pad with what was thrown.
-fn try_call(cx: &mut FuncCx<'_, '_>, signature: ir::SigRef, code: Code, args: &[Value], pad: Block) {
-    let next = cx.b.create_block();
-    let results: Vec<_> = cx.b.func.dfg.signatures[signature].returns.iter().map(|result| result.value_type).collect();
-    for ty in &results {
-        cx.b.append_block_param(next, *ty);
-    }
+fn try_call(cx: &mut FuncCx<'_, '_>, callee: TypeIndex, code: Code, args: &[Value], pad: Block) {
+    let results = &cx.module.types.func(callee).results;
+    let signature = cx.signature(callee);
+    let next = label(cx, results);
     let table = exceptions::table(cx.b.func, signature, next, pad);
     match code {
         Code::Known(func) => cx.b.ins().try_call(func, args, table),
@@ -167,7 +165,6 @@ fn try_call(cx: &mut FuncCx<'_, '_>, signature: ir::SigRef, code: Code, args: &[
     cx.b.switch_to_block(next);
     cx.b.seal_block(next);
     push_params(cx, next, results.len());
-    cx.charge(results.len());
 }
 
 /// Flags of a load of what never changes from a reference that must first be known not to be null.
@@ -182,9 +179,10 @@ fn arguments(cx: &mut FuncCx<'_, '_>, ty: TypeIndex, vmctx: Value) -> Vec<Value>
     args
 }
 
-fn push_results(cx: &mut FuncCx<'_, '_>, call: Inst) {
-    let results = cx.b.inst_results(call);
-    cx.stack.extend_from_slice(results);
-    let count = results.len();
-    cx.charge(count);
+fn push_results(cx: &mut FuncCx<'_, '_>, ty: TypeIndex, call: Inst) {
+    let results = cx.b.inst_results(call).to_vec();
+    cx.charge(results.len());
+    for (value, ty) in results.into_iter().zip(&cx.module.types.func(ty).results) {
+        cx.push_typed(value, *ty);
+    }
 }

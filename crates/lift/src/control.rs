@@ -369,12 +369,14 @@ fn target(cx: &mut FuncCx<'_, '_>, depth: u32) -> (Block, usize) {
 }
 
 /// Makes a block that takes values of these types.
-fn label(cx: &mut FuncCx<'_, '_>, types: &[ValType]) -> Block {
+pub(crate) fn label(cx: &mut FuncCx<'_, '_>, types: &[ValType]) -> Block {
     let block = cx.b.create_block();
     for ty in types {
-        cx.b.append_block_param(block, clif_type(*ty));
+        let param = cx.b.append_block_param(block, clif_type(*ty));
+        cx.trace(param, *ty);
     }
     cx.charge(types.len());
+    cx.charge_crossing();
     block
 }
 

@@ -19,10 +19,11 @@ use spinwise_model::context::{ExceptionHeader, SLOT_SIZE};
 use spinwise_model::index::TagIndex;
 use spinwise_model::symbol::Builtin;
 use spinwise_model::trap::TrapCode;
+use spinwise_model::types::{HeapType, RefType, ValType};
 use wasmparser::{Catch, Operator};
 
 use crate::abi::{CONSTANT, CONTEXT, cell_flags, clif_type, trap};
-use crate::control::{Kind, Signature, br, end_arms, enter, jump, leave_arm, open, top};
+use crate::control::{Kind, Signature, br, end_arms, enter, jump, label, leave_arm, open, top};
 use crate::func::FuncCx;
 
 /// What handles the exceptions of a body.
@@ -32,6 +33,9 @@ pub(crate) struct Handler {
     /// Where exceptions arrive; made by the first call or throw.
     pad: Option<Block>,
 }
+
+/// The type of what a pad takes.
+const EXCEPTION_REFERENCE: ValType = ValType::Ref(RefType { nullable: false, heap: HeapType::Exn });
 
 /// Flags of a load from an exception: nothing of it changes.
 const EXCEPTION: MemFlagsData = CONTEXT.with_readonly();
@@ -74,13 +78,15 @@ pub(crate) fn pad(cx: &mut FuncCx<'_, '_>) -> Option<Block> {
 }
 
 fn pad_of(cx: &mut FuncCx<'_, '_>, at: usize) -> Block {
-    let Kind::Try(handler) = &mut cx.control[at].kind else { unreachable!("only bodies handle exceptions") };
-    *handler.pad.get_or_insert_with(|| {
-        let pad = cx.b.create_block();
-        cx.b.append_block_param(pad, types::I64);
-        cx.b.set_cold_block(pad);
-        pad
-    })
+    let Kind::Try(handler) = &cx.control[at].kind else { unreachable!("only bodies handle exceptions") };
+    if let Some(pad) = handler.pad {
+        return pad;
+    }
+    let pad = label(cx, &[EXCEPTION_REFERENCE]);
+    cx.b.set_cold_block(pad);
+    let Kind::Try(handler) = &mut cx.control[at].kind else { unreachable!("as above") };
+    handler.pad = Some(pad);
+    pad
 }
 
 /// The table of a call that returns to a block with its results, or goes to a pad with an exception.
@@ -211,7 +217,7 @@ fn push_payload(cx: &mut FuncCx<'_, '_>, exception: Value, tag: TagIndex) {
     for (ty, at) in params.iter().zip(slots()) {
         let flags = cell_flags(*ty).with_readonly();
         let value = cx.b.ins().load(clif_type(*ty), flags, exception, at);
-        cx.push(value);
+        cx.push_typed(value, *ty);
     }
 }
 

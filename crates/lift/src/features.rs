@@ -52,7 +52,7 @@ pub(crate) const PROPOSALS: &[Proposal] = &[
     supported("custom-page-sizes", "custom page sizes", WasmFeatures::CUSTOM_PAGE_SIZES),
     supported("function-references", "typed function references", WasmFeatures::FUNCTION_REFERENCES)
         .needing(WasmFeatures::REFERENCE_TYPES),
-    unsupported("gc", "garbage collection", WasmFeatures::GC)
+    supported("gc", "garbage collection", WasmFeatures::GC)
         .needing(WasmFeatures::REFERENCE_TYPES.union(WasmFeatures::FUNCTION_REFERENCES)),
     unsupported("memory-control", "memory control", WasmFeatures::MEMORY_CONTROL),
     unsupported("acquire-release-atomics", "acquire-release atomics", WasmFeatures::ACQUIRE_RELEASE_ATOMICS),

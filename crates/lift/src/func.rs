@@ -25,7 +25,11 @@ use wasmparser::{
 use crate::abi::{CONSTANT, builtin_signature, guest_signature, trap};
 use crate::control::Frame;
 use crate::locals::Locals;
-use crate::{Config, atomics, bulk, call, control, global, locals, memory, numeric, reference, simd, table, wide};
+use crate::reference::Known;
+use crate::{
+    Config, atomics, bulk, call, cast, control, global, locals, memory, numeric, object, reference, simd, table,
+    traced, wide,
+};
 
 /// Operands that the branches and calls of one function may carry in sum, and that its stack may hold, in dead code too.
 /// A body of the largest size that names one operand in each of its bytes stays below; only multi-value types repeated
@@ -95,8 +99,10 @@ pub(crate) struct FuncCx<'a, 'b> {
     pub(crate) tries: Vec<usize>,
     /// In dead code: how many constructs were opened in it.
     pub(crate) dead: Option<usize>,
-    /// Whether the reference that the operator needs is known not to be null.
-    pub(crate) known_non_null: bool,
+    /// What is known of the reference that the operator looks through.
+    pub(crate) known: Known,
+    /// Whether there are values that the collector must find.
+    pub(crate) traces: bool,
     /// Parameters and locals.
     pub(crate) locals: Locals,
     /// What the code has told so far.
@@ -132,7 +138,7 @@ pub(crate) fn lift_body(
     b.switch_to_block(entry);
     b.seal_block(entry);
     let vmctx = b.block_params(entry)[0];
-    let locals = Locals::declare(&mut b, entry, &code)?;
+    let locals = Locals::declare(&mut b, module, ty, entry, &code)?;
     let mut cx = FuncCx {
         b,
         module,
@@ -143,7 +149,8 @@ pub(crate) fn lift_body(
         control: vec![Frame::body(ty)],
         tries: Vec::new(),
         dead: None,
-        known_non_null: false,
+        known: Known::default(),
+        traces: false,
         locals,
         facts: Facts::default(),
         signatures: BTreeMap::new(),
@@ -152,7 +159,7 @@ pub(crate) fn lift_body(
     };
     while !reader.eof() {
         let (op, offset) = reader.read_with_offset()?;
-        cx.known_non_null = reference::is_known_non_null(&op, &validator);
+        cx.known = Known::new(&op, &validator);
         validator.op(offset, &op)?;
         cx.b.set_srcloc(location(offset));
         if !translate(&mut cx, &op) {
@@ -164,7 +171,11 @@ pub(crate) fn lift_body(
     }
     reader.finish()?;
     let facts = std::mem::take(&mut cx.facts);
+    let references = cx.locals.references();
     cx.b.finalize(config.frontend);
+    if let Some(slot) = references {
+        traced::name_everywhere(&mut function, slot);
+    }
     scratch.builder = builder;
     scratch.validator = validator.into_allocations();
     // A copy has exact capacities. All functions of a module wait for inlining together: this spares a fifth of the memory.
@@ -184,6 +195,8 @@ fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
         || bulk::translate(cx, op)
         || table::translate(cx, op)
         || reference::translate(cx, op)
+        || object::translate(cx, op)
+        || cast::translate(cx, op)
         || simd::translate(cx, op)
         || wide::translate(cx, op)
 }
@@ -257,6 +270,7 @@ impl FuncCx<'_, '_> {
             self.callees.insert(key, callee);
             callee
         };
+        self.charge_crossing();
         let call = self.b.ins().call(callee, args);
         self.b.inst_results(call).first().copied()
     }

@@ -22,7 +22,7 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
                 flags = flags.with_readonly().with_can_move();
             }
             let value = cx.b.ins().load(clif_type(ty.content), flags, address, offset);
-            cx.push(value);
+            cx.push_typed(value, ty.content);
         }
         Operator::GlobalSet { global_index } => {
             let index = GlobalIndex(*global_index);

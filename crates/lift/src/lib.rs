@@ -5,13 +5,14 @@
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
 //! family (`control`, `exceptions`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`,
-//! `reference`, `simd`, `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection into an
-//! [`Error`].
+//! `reference`, `object`, `cast`, `simd`, `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection
+//! into an [`Error`].
 
 mod abi;
 mod atomics;
 mod bulk;
 mod call;
+mod cast;
 mod control;
 mod diagnose;
 mod error;
@@ -24,12 +25,14 @@ mod locals;
 mod memory;
 mod names;
 mod numeric;
+mod object;
 mod parse;
 mod reference;
 mod relaxed;
 mod simd;
 mod stack;
 mod table;
+mod traced;
 mod types;
 mod wide;
 

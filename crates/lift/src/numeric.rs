@@ -11,6 +11,7 @@ use cranelift_frontend::FuncInstBuilder;
 use wasmparser::Operator;
 
 use crate::func::FuncCx;
+use crate::types::val_type;
 
 /// Lifts a scalar operator; `false` if it is not one.
 pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
@@ -57,7 +58,10 @@ fn parametric(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
             let no = cx.pop_canonical();
             let yes = cx.pop_canonical();
             let value = cx.b.ins().select(condition, yes, no);
-            cx.push(value);
+            match op {
+                Operator::TypedSelect { ty } => cx.push_typed(value, val_type(*ty).expect("validated type")),
+                _ => cx.push(value),
+            }
         }
         _ => return false,
     }

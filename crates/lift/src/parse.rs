@@ -215,6 +215,16 @@ fn const_expr(expr: &wasmparser::ConstExpr<'_>) -> Result<ConstExpr> {
             Operator::I64Add => ConstOp::I64Add,
             Operator::I64Sub => ConstOp::I64Sub,
             Operator::I64Mul => ConstOp::I64Mul,
+            Operator::RefI31 => ConstOp::RefI31,
+            Operator::StructNew { struct_type_index } => ConstOp::StructNew(TypeIndex(struct_type_index)),
+            Operator::StructNewDefault { struct_type_index } => ConstOp::StructNewDefault(TypeIndex(struct_type_index)),
+            Operator::ArrayNew { array_type_index } => ConstOp::ArrayNew(TypeIndex(array_type_index)),
+            Operator::ArrayNewDefault { array_type_index } => ConstOp::ArrayNewDefault(TypeIndex(array_type_index)),
+            Operator::ArrayNewFixed { array_type_index, array_size } => {
+                ConstOp::ArrayNewFixed(TypeIndex(array_type_index), array_size)
+            }
+            // The reference stays as it is.
+            Operator::AnyConvertExtern | Operator::ExternConvertAny => continue,
             Operator::End => break,
             op => unreachable!("validation admits no {op:?} in a constant expression"),
         });

@@ -7,21 +7,51 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use spinwise_model::index::FuncIndex;
 use spinwise_model::trap::TrapCode;
-use wasmparser::{FuncValidator, Operator, ValType, ValidatorResources};
+use wasmparser::{AbstractHeapType, FuncValidator, HeapType, Operator, ValType, ValidatorResources};
 
 use crate::abi::trap;
 use crate::control;
 use crate::func::FuncCx;
 
-/// Whether validation knows that the reference that an operator needs is not null.
-pub(crate) fn is_known_non_null(op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) -> bool {
-    let depth = match op {
-        Operator::CallRef { .. } | Operator::ReturnCallRef { .. } | Operator::RefAsNonNull => 0,
-        _ => return false,
-    };
-    match validator.get_operand_type(depth) {
-        Some(Some(ValType::Ref(ty))) => !ty.is_nullable(),
-        _ => false,
+/// What validation knows of the reference that an operator looks through.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// It is not null.
+    pub(crate) non_null: bool,
+    /// It is null or to an object of the heap.
+    pub(crate) object: bool,
+}
+
+impl Known {
+    pub(crate) fn new(op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) -> Self {
+        use Operator as Op;
+        let depth = match op {
+            Op::CallRef { .. }
+            | Op::ReturnCallRef { .. }
+            | Op::RefAsNonNull
+            | Op::RefTestNonNull { .. }
+            | Op::RefTestNullable { .. }
+            | Op::RefCastNonNull { .. }
+            | Op::RefCastNullable { .. }
+            | Op::BrOnCast { .. }
+            | Op::BrOnCastFail { .. }
+            | Op::I31GetS
+            | Op::I31GetU
+            | Op::StructGet { .. }
+            | Op::StructGetS { .. }
+            | Op::StructGetU { .. }
+            | Op::ArrayLen => 0,
+            Op::StructSet { .. } | Op::ArrayGet { .. } | Op::ArrayGetS { .. } | Op::ArrayGetU { .. } => 1,
+            Op::ArraySet { .. } => 2,
+            Op::ArrayFill { .. } | Op::ArrayInitData { .. } | Op::ArrayInitElem { .. } => 3,
+            _ => return Self::default(),
+        };
+        let Some(Some(ValType::Ref(ty))) = validator.get_operand_type(depth) else { return Self::default() };
+        let object = match ty.heap_type() {
+            HeapType::Abstract { ty, .. } => matches!(ty, AbstractHeapType::Struct | AbstractHeapType::Array),
+            HeapType::Concrete(_) | HeapType::Exact(_) => true,
+        };
+        Self { non_null: !ty.is_nullable(), object }
     }
 }
 
@@ -59,10 +89,15 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
 /// Pops a reference, and traps if it is null.
 pub(crate) fn pop_non_null(cx: &mut FuncCx<'_, '_>) -> Value {
     let reference = cx.pop();
-    if !cx.known_non_null {
-        cx.b.ins().trapz(reference, trap(TrapCode::NullReference));
+    if !cx.known.non_null {
+        check_non_null(cx, reference);
     }
     reference
+}
+
+/// Traps if a reference is null.
+pub(crate) fn check_non_null(cx: &mut FuncCx<'_, '_>, reference: Value) {
+    cx.b.ins().trapz(reference, trap(TrapCode::NullReference));
 }
 
 fn ref_func(cx: &mut FuncCx<'_, '_>, func: FuncIndex) {

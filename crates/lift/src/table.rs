@@ -9,6 +9,7 @@ use spinwise_model::context::TableDef;
 use spinwise_model::index::TableIndex;
 use spinwise_model::symbol::Builtin;
 use spinwise_model::trap::TrapCode;
+use spinwise_model::types::ValType;
 use wasmparser::Operator;
 
 use crate::abi::{CONSTANT, CONTEXT, trap};
@@ -22,7 +23,8 @@ pub(crate) fn translate(cx: &mut FuncCx<'_, '_>, op: &Operator<'_>) -> bool {
             let index = cx.pop();
             let element = element(cx, TableIndex(*table), index, TrapCode::TableOutOfBounds);
             let value = cx.b.ins().load(types::I64, CONTEXT, element, 0);
-            cx.push(value);
+            let element = cx.module.tables[*table as usize].element;
+            cx.push_typed(value, ValType::Ref(element));
         }
         Op::TableSet { table } => {
             let (index, value) = cx.pop2();

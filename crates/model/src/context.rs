@@ -26,6 +26,11 @@ pub struct ThreadContext {
     pub stack_limit: AtomicU64,
     /// The instance context that last called an import: written by import stubs, read by host calls.
     pub caller: AtomicU64,
+    /// The frame pointer and the return address of compiled code that called a builtin which may look at the stack, or
+    /// host code: written on the way out, read by the thread itself.
+    pub exit_frame: AtomicU64,
+    /// See [`ThreadContext::exit_frame`].
+    pub exit_address: AtomicU64,
 }
 
 impl ThreadContext {
@@ -37,6 +42,10 @@ impl ThreadContext {
     pub const STACK_LIMIT: i32 = 8;
     /// Offset of [`ThreadContext::caller`].
     pub const CALLER: i32 = 16;
+    /// Offset of [`ThreadContext::exit_frame`].
+    pub const EXIT_FRAME: i32 = 24;
+    /// Offset of [`ThreadContext::exit_address`].
+    pub const EXIT_ADDRESS: i32 = 32;
 }
 
 /// The fixed start of an instance context.
@@ -45,8 +54,8 @@ impl ThreadContext {
 pub struct InstanceHeader {
     /// The thread that this instance runs on. Never changes while guest code runs: compiled code loads it as read-only.
     pub thread: *const ThreadContext,
-    /// Canonical type identifiers, one `u32` for each of [`Module::types`]: equal types have equal identifiers in a
-    /// process.
+    /// Type identifiers, one `u32` for each of [`Module::types`]: of a function type its canonical number, of another the
+    /// first word of its objects ([`crate::heap::word`]). Equal types have equal ones in a process.
     pub type_ids: *const u32,
     /// The runtime's own instance structure; null only in a [`ReferenceContext`].
     pub instance: *const u8,
@@ -343,6 +352,8 @@ mod tests {
             (offset_of!(ThreadContext, interrupted), ThreadContext::INTERRUPTED),
             (offset_of!(ThreadContext, stack_limit), ThreadContext::STACK_LIMIT),
             (offset_of!(ThreadContext, caller), ThreadContext::CALLER),
+            (offset_of!(ThreadContext, exit_frame), ThreadContext::EXIT_FRAME),
+            (offset_of!(ThreadContext, exit_address), ThreadContext::EXIT_ADDRESS),
             (offset_of!(InstanceHeader, thread), InstanceHeader::THREAD),
             (offset_of!(InstanceHeader, type_ids), InstanceHeader::TYPE_IDS),
             (offset_of!(InstanceHeader, instance), InstanceHeader::INSTANCE),

@@ -26,6 +26,8 @@ pub struct CodeImage {
     pub traps: Vec<TrapSite>,
     /// Every call that has a handler for exceptions, ascending by return address.
     pub handlers: Vec<HandlerSite>,
+    /// Every call during which references lie in its caller's frame, ascending by return address.
+    pub stack_maps: Vec<StackMap>,
     /// Keeps the memory mapped.
     pub owner: Arc<dyn Any + Send + Sync>,
 }
@@ -64,7 +66,27 @@ pub struct HandlerSite {
     pub frame: u32,
 }
 
+/// Where references that a collector must find lie in a frame during one call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackMap {
+    /// Where the call returns to.
+    pub return_address: usize,
+    /// What the stack pointer is below the frame pointer, in bytes.
+    pub frame: u32,
+    /// Offsets from the stack pointer of references.
+    pub references: Box<[u32]>,
+    /// Offsets from the stack pointer of 64-bit numbers, behind each of which lie as many references.
+    pub counted: Box<[u32]>,
+}
+
 impl CodeImage {
+    /// The references in the frame of a call that returns to exactly this address.
+    #[must_use]
+    pub fn stack_map_at(&self, return_address: usize) -> Option<&StackMap> {
+        let at = self.stack_maps.binary_search_by_key(&return_address, |map| map.return_address).ok()?;
+        Some(&self.stack_maps[at])
+    }
+
     /// The range that holds an address.
     #[must_use]
     pub fn range_at(&self, address: usize) -> Option<&CodeRange> {

@@ -4,11 +4,12 @@
 //! depends on no code generator. The compiler and the runtime meet only here; `tests/tidy.rs` holds both to that.
 //!
 //! In the order data moves: [`index`], [`types`] and [`typespace`] name things, [`module`] is what a wasm file declares,
-//! [`symbol`] names what compiled code refers to, [`context`] is the memory that compiled code and runtime share,
+//! [`symbol`] names what compiled code refers to, [`context`] and [`heap`] are the memory that compiled code and runtime share,
 //! [`budget`] prices a guard, [`trap`] says how guest code fails, [`image`] is finished code ready to run.
 
 pub mod budget;
 pub mod context;
+pub mod heap;
 pub mod image;
 pub mod index;
 pub mod module;

@@ -154,6 +154,33 @@ pub enum ConstOp {
     I64Sub,
     /// `i64.mul`
     I64Mul,
+    /// `ref.i31`
+    RefI31,
+    /// `struct.new`
+    StructNew(TypeIndex),
+    /// `struct.new_default`
+    StructNewDefault(TypeIndex),
+    /// `array.new`
+    ArrayNew(TypeIndex),
+    /// `array.new_default`
+    ArrayNewDefault(TypeIndex),
+    /// `array.new_fixed`, with how many elements
+    ArrayNewFixed(TypeIndex, u32),
+}
+
+impl ConstOp {
+    /// Whether it makes an object: another one each time it is evaluated.
+    #[must_use]
+    pub const fn allocates(self) -> bool {
+        matches!(
+            self,
+            Self::StructNew(_)
+                | Self::StructNewDefault(_)
+                | Self::ArrayNew(_)
+                | Self::ArrayNewDefault(_)
+                | Self::ArrayNewFixed(..)
+        )
+    }
 }
 
 /// An element segment.

@@ -143,6 +143,24 @@ builtins! {
     ExceptionNew = "spw_exception_new" (I64, I32, I32) -> I64;
     /// `throw(vmctx, exception)`: drops frames of compiled code up to one that called with a handler, and goes on there.
     Throw = "spw_throw" (I64, I64);
+    /// `object_is(vmctx, object, type) -> 1 or 0`: whether an object is of a type of the module, or of a subtype.
+    ObjectIs = "spw_object_is" (I64, I64, I32) -> I32;
+    /// `struct_new(vmctx, type) -> structure of zeros and nulls, or 0 status failure`
+    StructNew = "spw_struct_new" (I64, I32) -> I64;
+    /// `array_new(vmctx, type, length) -> array of zeros or nulls, or 0 status failure`
+    ArrayNew = "spw_array_new" (I64, I32, I32) -> I64;
+    /// `array_new_data(vmctx, type, segment, source, length) -> array or 0 status failure`
+    ArrayNewData = "spw_array_new_data" (I64, I32, I32, I32, I32) -> I64;
+    /// `array_new_elem(vmctx, type, segment, source, length) -> array or 0 status failure`
+    ArrayNewElem = "spw_array_new_elem" (I64, I32, I32, I32, I32) -> I64;
+    /// `array_fill(vmctx, array, start, length, low and high half of the element) -> status`
+    ArrayFill = "spw_array_fill" (I64, I64, I32, I32, I64, I64) -> I32;
+    /// `array_copy(vmctx, array, destination, source array, source, length) -> status`
+    ArrayCopy = "spw_array_copy" (I64, I64, I32, I64, I32, I32) -> I32;
+    /// `array_init_data(vmctx, array, destination, segment, source, length) -> status`
+    ArrayInitData = "spw_array_init_data" (I64, I64, I32, I32, I32, I32) -> I32;
+    /// `array_init_elem(vmctx, array, destination, segment, source, length) -> status`
+    ArrayInitElem = "spw_array_init_elem" (I64, I64, I32, I32, I32, I32) -> I32;
 }
 
 impl Builtin {

@@ -36,6 +36,12 @@ pub enum TrapCode {
     Interrupted = 14,
     /// The reason is in the thread context (a host function's error, an exit, a builtin's status). Never shown.
     Pending = 15,
+    /// An array access, or one of several elements, out of bounds.
+    ArrayOutOfBounds = 16,
+    /// `ref.cast` on a reference to something else.
+    CastFailure = 17,
+    /// The garbage-collected heap has no room for an object.
+    OutOfMemory = 18,
 }
 
 impl TrapCode {
@@ -56,6 +62,9 @@ impl TrapCode {
         Self::NullReference,
         Self::Interrupted,
         Self::Pending,
+        Self::ArrayOutOfBounds,
+        Self::CastFailure,
+        Self::OutOfMemory,
     ];
 
     /// The number that compiled code carries: 1 to 250.
@@ -89,6 +98,9 @@ impl TrapCode {
             Self::NullReference => "null reference",
             Self::Interrupted => "interrupted",
             Self::Pending => "pending",
+            Self::ArrayOutOfBounds => "out of bounds array access",
+            Self::CastFailure => "cast failure",
+            Self::OutOfMemory => "out of memory",
         }
     }
 }

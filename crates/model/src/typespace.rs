@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Index;
 
+use crate::heap::StructLayout;
 use crate::index::TypeIndex;
 use crate::types::{CompositeType, FieldType, FuncType, HeapType, RefType, StorageType, SubType, ValType};
 
@@ -97,6 +98,12 @@ impl TypeInterner {
         }
     }
 
+    /// Whether a value of a type may be an object of the garbage-collected heap.
+    #[must_use]
+    pub fn may_be_object(&self, ty: ValType) -> bool {
+        may_be_object(ty, |index| &self.get(index).composite)
+    }
+
     /// Whether a value of one type is also one of another.
     #[must_use]
     pub fn matches(&self, sub: ValType, of: ValType) -> bool {
@@ -122,6 +129,8 @@ pub struct TypeSpace {
     interner: TypeInterner,
     /// Where each recursion group begins.
     groups: Vec<u32>,
+    /// Where the fields of each structure lie.
+    layouts: BTreeMap<TypeIndex, StructLayout>,
 }
 
 impl TypeSpace {
@@ -129,6 +138,11 @@ impl TypeSpace {
     pub fn push(&mut self, group: Vec<SubType>) {
         self.groups.push(length(&self.types));
         self.interner.intern(&group, &mut self.ids);
+        for (index, ty) in (length(&self.types)..).zip(&group) {
+            if let CompositeType::Struct(fields) = &ty.composite {
+                self.layouts.insert(TypeIndex(index), StructLayout::new(fields));
+            }
+        }
         self.types.extend(group);
     }
 
@@ -167,6 +181,36 @@ impl TypeSpace {
             CompositeType::Func(ty) => ty,
             other => panic!("type {} is {other:?}, not a function: validation rejects that", index.0),
         }
+    }
+
+    /// The fields of a structure type, and where they lie.
+    ///
+    /// # Panics
+    /// If it is another type: validation rejects that.
+    #[must_use]
+    pub fn structure(&self, index: TypeIndex) -> (&[FieldType], &StructLayout) {
+        match &self[index].composite {
+            CompositeType::Struct(fields) => (fields, &self.layouts[&index]),
+            other => panic!("type {} is {other:?}, not a structure: validation rejects that", index.0),
+        }
+    }
+
+    /// The elements of an array type.
+    ///
+    /// # Panics
+    /// If it is another type: validation rejects that.
+    #[must_use]
+    pub fn element(&self, index: TypeIndex) -> FieldType {
+        match &self[index].composite {
+            CompositeType::Array(element) => *element,
+            other => panic!("type {} is {other:?}, not an array: validation rejects that", index.0),
+        }
+    }
+
+    /// Whether a value of a type may be an object of the garbage-collected heap.
+    #[must_use]
+    pub fn may_be_object(&self, ty: ValType) -> bool {
+        may_be_object(ty, |index| &self[index].composite)
     }
 
     /// The same number for the same type, within this module.
@@ -216,6 +260,17 @@ impl FromIterator<FuncType> for TypeSpace {
         let mut space = Self::default();
         types.into_iter().for_each(|ty| space.push(vec![ty.into()]));
         space
+    }
+}
+
+/// What externalises an object is the object itself, so a reference of the host's own may be one too.
+fn may_be_object<'t>(ty: ValType, composite: impl Fn(TypeIndex) -> &'t CompositeType) -> bool {
+    use HeapType as H;
+    let ValType::Ref(ty) = ty else { return false };
+    match ty.heap {
+        H::Any | H::Eq | H::Struct | H::Array | H::Extern | H::Exn => true,
+        H::I31 | H::None | H::Func | H::NoFunc | H::NoExtern | H::NoExn => false,
+        H::Type(index) => !matches!(composite(index), CompositeType::Func(_)),
     }
 }
 

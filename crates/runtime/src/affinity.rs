@@ -12,15 +12,15 @@ use crate::thread::Running;
 pub(crate) struct Affinity(AtomicUsize);
 
 impl Affinity {
-    /// Claims the object for the running thread's store.
+    /// Claims the object for the running thread's store; answers whether it was nobody's before.
     ///
     /// # Errors
     /// [`Error::Usage`] where another store has it.
-    pub(crate) fn claim(&self, running: Running<'_>, what: &str) -> Result<(), Error> {
+    pub(crate) fn claim(&self, running: Running<'_>, what: &str) -> Result<bool, Error> {
         let store = std::ptr::from_ref(running.thread()).addr();
         match self.0.compare_exchange(0, store, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Ok(()),
-            Err(owner) if owner == store => Ok(()),
+            Ok(_) => Ok(true),
+            Err(owner) if owner == store => Ok(false),
             Err(_) => Err(Error::Usage(format!("the {what} belongs to another store"))),
         }
     }

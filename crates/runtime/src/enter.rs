@@ -16,6 +16,7 @@ use spinwise_model::trap::TrapCode;
 use crate::altstack;
 use crate::error::{Error, Trap};
 use crate::exception::Exception;
+use crate::heap::roots::Exit;
 use crate::instance::Inner;
 use crate::signal::{self, Activation, Outcome};
 use crate::stack::GuestStack;
@@ -64,6 +65,9 @@ pub(crate) unsafe fn enter(running: Running<'_>, entry: &Entry) -> Result<(), Er
     let stack = take_stack(running)?;
     let limit = &thread.context().stack_limit;
     let outer_limit = limit.swap(stack.limit() as u64, Ordering::Relaxed);
+    let outer_exit = running.exit();
+    running.own().exits.borrow_mut().push(outer_exit);
+    running.set_exit(Exit::default());
 
     let (guard, usable) = (stack.guard(), stack.usable());
     let call = *entry;
@@ -78,6 +82,8 @@ pub(crate) unsafe fn enter(running: Running<'_>, entry: &Entry) -> Result<(), Er
     let result = signal::with_activation(&activation, || coroutine.resume(()));
 
     limit.store(outer_limit, Ordering::Relaxed);
+    running.own().exits.borrow_mut().pop();
+    running.set_exit(outer_exit);
     let stack = coroutine.into_stack();
     let outcome = match result {
         CoroutineResult::Return(outcome) => outcome,

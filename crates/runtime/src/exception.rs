@@ -9,10 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use spinwise_model::context::{ExceptionHeader, SLOT_SIZE};
+use spinwise_model::heap::EXCEPTION;
 use spinwise_model::module::{Entity, Module};
+use spinwise_model::trap::TrapCode;
 
 use crate::error::{Error, Frame};
-use crate::heap::Root;
+use crate::heap::roots::Root;
+use crate::heap::{Collect, Heap};
 use crate::instance::Inner as Instance;
 use crate::number::{to_u32, to_usize};
 use crate::store::Context;
@@ -26,7 +29,7 @@ pub struct Exception(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    root: Root,
+    root: Arc<Root>,
     tag: Tag,
     /// What the throwing module calls the tag; empty for a host's.
     name: String,
@@ -43,7 +46,7 @@ impl Exception {
     /// A new exception. As an error (`Error::Exception`) of a host function it is thrown into the guest code that called.
     ///
     /// # Errors
-    /// [`Error::Usage`] for values that the tag does not fit; [`Error::Resource`] where the heap is full.
+    /// [`Error::Usage`] for values that the tag does not fit; the trap `out of memory` where the heap is full.
     pub fn new(context: &mut (impl Context + ?Sized), tag: &Tag, values: &[Val]) -> Result<Self, Error> {
         if !value::fit(values, tag.params()) {
             return Err(Error::Usage("the values do not fit the tag".into()));
@@ -66,8 +69,7 @@ impl Exception {
     /// # Safety
     /// `object` is an exception on the running thread's heap.
     pub(crate) unsafe fn from_raw(running: Running<'_>, object: u64) -> Self {
-        let object = to_usize(object);
-        let header = std::ptr::with_exposed_provenance::<ExceptionHeader>(object);
+        let header = std::ptr::with_exposed_provenance::<ExceptionHeader>(to_usize(object));
         // SAFETY: an exception begins with its header.
         let header = unsafe { header.read() };
         // SAFETY: the instance that made the exception, or the heap, keeps the tag.
@@ -77,7 +79,7 @@ impl Exception {
         let name = thrower.map(|thrower| name_of(thrower, &tag)).unwrap_or_default();
         let frame = thrower.and_then(|thrower| place(thrower.module(), header.offset));
         // SAFETY: as the caller vouches.
-        let root = unsafe { Root::new(&running.own().heap, object) };
+        let root = unsafe { Root::new(running, object) };
         Self(Arc::new(Inner { root, tag, name, frame }))
     }
 
@@ -86,8 +88,8 @@ impl Exception {
     /// # Errors
     /// [`Error::Usage`] for another store's.
     pub(crate) fn to_raw(&self, running: Running<'_>) -> Result<u64, Error> {
-        if self.0.root.is_of(&running.own().heap) {
-            Ok(self.0.root.object() as u64)
+        if self.0.root.is_of(running) {
+            Ok(self.0.root.object())
         } else {
             Err(Error::Usage("the exception belongs to another store".into()))
         }
@@ -142,17 +144,37 @@ impl std::error::Error for Exception {}
 /// Makes an exception of a tag whose slots are yet to be filled. `thrower` is whose code throws it, at a byte offset.
 ///
 /// # Errors
-/// [`Error::Resource`] where the heap is full.
-pub(crate) fn allocate(running: Running<'_>, tag: &Tag, thrower: Option<&Instance>, offset: u32) -> Result<u64, Error> {
+/// As [`Heap::allocate`].
+pub(crate) fn allocate(
+    running: Running<'_>,
+    tag: &Tag,
+    thrower: Option<&Instance>,
+    offset: u32,
+) -> Result<u64, TrapCode> {
     let slots = tag.params().len();
-    let object = running.own().heap.allocate(HEADER + slots * SLOT);
-    let object = object.ok_or_else(|| Error::Resource("no room for an exception".into()))?;
+    let object = Heap::allocate_exception(running, HEADER + slots * SLOT, Collect::Allowed)?;
     let thrower = thrower.map_or(std::ptr::null(), |thrower| thrower.context().cast_const());
     let length = to_u32(slots);
-    let header = ExceptionHeader { kind: 0, length, tag: tag.address(), thrower, offset, reserved: 0 };
+    let header = ExceptionHeader { kind: EXCEPTION, length, tag: tag.address(), thrower, offset, reserved: 0 };
     // SAFETY: new memory, large enough and aligned.
     unsafe { object.cast::<ExceptionHeader>().write(header) };
     Ok(object.as_ptr().expose_provenance() as u64)
+}
+
+/// Shows each reference that an exception carries.
+///
+/// # Safety
+/// `object` is the address of an exception of the thread's heap.
+pub(crate) unsafe fn each_reference(object: usize, mut reach: impl FnMut(u64)) {
+    let header = std::ptr::with_exposed_provenance::<ExceptionHeader>(object);
+    // SAFETY: as the caller vouches.
+    let tag = unsafe { (*header).tag };
+    // SAFETY: the instance that made the exception, or the heap, keeps the tag.
+    for slot in unsafe { Tag::references_at(tag) } {
+        let at = std::ptr::with_exposed_provenance::<u64>(object + HEADER + *slot as usize * SLOT);
+        // SAFETY: the slot holds a reference, in its low half.
+        reach(unsafe { at.read() });
+    }
 }
 
 /// What an exception carries.

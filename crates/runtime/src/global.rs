@@ -6,12 +6,13 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use spinwise_model::types::GlobalType;
 
 use crate::affinity::Affinity;
 use crate::error::Error;
+use crate::heap::roots::Roots;
 use crate::instance;
 use crate::store::Context;
 use crate::thread::Running;
@@ -108,7 +109,11 @@ impl Global {
     pub(crate) fn claim(&self, running: Running<'_>) -> Result<(), Error> {
         match &self.cell {
             Cell::Own(own) if self.ty.mutable || self.ty.content.is_ref() => {
-                own.affinity.claim(running, "global")?;
+                let first = own.affinity.claim(running, "global")?;
+                if first && types::may_be_object(self.ty.content) {
+                    let cell: Weak<OwnCell> = Arc::downgrade(own);
+                    running.own().heap.watch(cell);
+                }
                 own.settle(running)
             }
             Cell::Own(_) => Ok(()),
@@ -131,6 +136,13 @@ impl Global {
             Cell::Own(own) => own.value.get(),
             Cell::Inside { cell, .. } => *cell,
         }
+    }
+}
+
+impl Roots for OwnCell {
+    unsafe fn each(&self, reach: &mut dyn FnMut(u64)) {
+        // SAFETY: the caller's thread has claimed it; a reference is in the low half.
+        reach(unsafe { self.value.get().cast::<u64>().read() });
     }
 }
 

@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "lays out the instance context")]
 
 use std::alloc;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     /// Which segments are gone, by index. Only the instance's thread touches them.
     pub(crate) dropped_data: Vec<Cell<bool>>,
     pub(crate) dropped_elements: Vec<Cell<bool>>,
+    /// The elements of segments that make objects, until they are gone.
+    pub(crate) element_objects: Vec<RefCell<Option<Box<[u64]>>>>,
 }
 
 // SAFETY: the cells and the context are touched by the instance's thread only; the rest is immutable or made for sharing.
@@ -100,8 +102,9 @@ impl Instance {
         }
         store.keep(Arc::clone(&inner));
         store.running().own().references.borrow_mut().learn(program);
-        init::globals(&inner);
-        init::tables(&inner);
+        init::globals(&inner)?;
+        init::tables(&inner)?;
+        init::element_objects(&inner)?;
         Ok(Self(inner))
     }
 
@@ -186,6 +189,7 @@ impl Inner {
             tags,
             dropped_data: module.data.iter().map(|segment| Cell::new(segment.active.is_some())).collect(),
             dropped_elements: vec![Cell::new(false); module.elements.len()],
+            element_objects: module.elements.iter().map(|_| RefCell::default()).collect(),
         });
         inner.lay_out()?;
         Ok(inner)
@@ -194,7 +198,8 @@ impl Inner {
     /// Fills the context, but for defined globals.
     fn lay_out(self: &Arc<Self>) -> Result<(), Error> {
         let thread = ptr::from_ref(self.thread.context());
-        let header = InstanceHeader { thread, type_ids: self.program.types.ids(), instance: Arc::as_ptr(self).cast() };
+        let header =
+            InstanceHeader { thread, type_ids: self.program.types.words(), instance: Arc::as_ptr(self).cast() };
         self.put(0, header);
         for (index, memory) in self.memories.iter().enumerate() {
             self.put(self.layout.memory(MemoryIndex(to_u32(index))), memory.entry());
@@ -343,6 +348,21 @@ impl Inner {
         match self.module().export("memory") {
             Some(Entity::Memory(index)) => self.memories.get(index.index()),
             _ => self.memories.first(),
+        }
+    }
+
+    /// Shows each reference that it holds itself and that may be to an object.
+    pub(crate) fn each_reference(&self, reach: &mut dyn FnMut(u64)) {
+        let module = self.module();
+        for (index, ty) in (0u32..).zip(&module.globals).skip(module.imported_globals as usize) {
+            if module.types.may_be_object(ty.content) {
+                // SAFETY: the cell of a global that it defines; only its thread changes it, and that is here.
+                let bits = unsafe { self.global_cell(GlobalIndex(index)).cast::<u64>().read() };
+                reach(bits);
+            }
+        }
+        for made in &self.element_objects {
+            made.borrow().iter().flatten().copied().for_each(&mut *reach);
         }
     }
 

@@ -6,12 +6,13 @@
 //!
 //! In the order of a run: [`program`] makes code known; [`process`] is the threads that end together, [`thread`] one of
 //! them, [`store`] its home; [`link`], [`instance`] and [`init`] bring a module to life over [`memory`], [`table`],
-//! [`global`], [`tag`], [`func`] and [`mod@reference`]s to them; [`enter`] goes into guest code on a [`stack`], [`signal`] and
-//! [`backtrace`] bring traps back, [`unwind`] finds who handles an [`exception`] of the [`heap`]; compiled code calls
-//! [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
+//! [`global`], [`tag`], [`func`] and [`mod@reference`]s to them, and [`any`] object on a [`heap`]; [`enter`] goes into guest
+//! code on a [`stack`], [`signal`] and [`backtrace`] bring traps back, [`unwind`] finds who handles an [`exception`]; compiled
+//! code calls [`builtins`]: [`poll`], [`wait`], [`host`] functions; [`spawn`] starts guest threads.
 
 mod affinity;
 mod altstack;
+mod any;
 mod backtrace;
 mod builtins;
 mod copy;
@@ -48,6 +49,7 @@ mod value;
 mod wait;
 pub mod wasi;
 
+pub use any::{AnyRef, Object};
 pub use builtins::builtin_address;
 pub use copy::Scalar;
 pub use error::{Error, Frame, LinkError, LinkErrorKind, OutOfBounds, Trap};

@@ -18,6 +18,7 @@ use spinwise_model::trap::TrapCode;
 use spinwise_team::{AllowedCpus, Crowd, Deadline, Epoch, Outcome, Overrides, Settings, Waiter};
 
 use crate::error::{Error, Frame, Trap};
+use crate::heap;
 use crate::instance::Instance;
 use crate::stack::StackPool;
 use crate::store::Store;
@@ -33,10 +34,26 @@ pub struct Options {
     pub cpus: Option<u32>,
     /// Threads that the guest may have at once, the first one included.
     pub max_threads: Option<u32>,
+    /// Bytes that each thread's garbage-collected heap may take.
+    pub max_heap: Option<usize>,
+    /// Whether each allocation on a heap collects first, which is slow and finds what a collector forgets.
+    pub collect_always: Option<bool>,
 }
 
 /// Threads that a guest may have where nobody says otherwise.
 const MAX_THREADS: u32 = 4096;
+
+/// What the environment says of [`Options::collect_always`].
+const COLLECT_ALWAYS: &str = "SPINWISE_COLLECT_ALWAYS";
+
+fn collect_always() -> Result<bool, Error> {
+    match std::env::var_os(COLLECT_ALWAYS) {
+        None => Ok(false),
+        Some(value) if value == "0" => Ok(false),
+        Some(value) if value == "1" => Ok(true),
+        Some(value) => Err(Error::Usage(format!("{COLLECT_ALWAYS} is {value:?}: legal values are 0 and 1"))),
+    }
+}
 
 /// A process; clones are the same one.
 #[derive(Clone)]
@@ -46,6 +63,7 @@ struct Inner {
     settings: Settings,
     crowd: Arc<Crowd>,
     max_threads: u32,
+    heap: heap::Settings,
     /// Set once, after the reason.
     ended: AtomicBool,
     /// Posted once, with `ended`: what sleeping threads wait for.
@@ -98,6 +116,13 @@ impl Process {
             settings,
             crowd,
             max_threads: options.max_threads.unwrap_or(MAX_THREADS),
+            heap: heap::Settings {
+                limit: options.max_heap.unwrap_or(heap::LIMIT),
+                always: match options.collect_always {
+                    Some(always) => always,
+                    None => collect_always()?,
+                },
+            },
             ended: AtomicBool::new(false),
             end: Epoch::new(),
             end_descriptor,
@@ -276,7 +301,7 @@ impl Process {
         }
         let id = if numbered { state.tids.take() } else { Some(0) };
         let id = id.ok_or_else(|| Error::Resource("no thread identifier is free".into()))?;
-        let thread = Arc::new(GuestThread::new(self.clone(), id, &self.0.settings));
+        let thread = Arc::new(GuestThread::new(self.clone(), id, &self.0.settings, self.0.heap));
         state.threads.push(Arc::clone(&thread));
         Ok(thread)
     }

@@ -108,7 +108,7 @@ impl References {
             context: ReferenceContext {
                 header: InstanceHeader {
                     thread: ptr::from_ref(thread.context()),
-                    type_ids: program.types.ids(),
+                    type_ids: program.types.words(),
                     instance: ptr::from_ref(owner).cast(),
                 },
                 target: ImportedFunction {

@@ -11,6 +11,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::heap::Heap;
 use crate::instance;
 use crate::process::Process;
 use crate::thread::{GuestThread, Running};
@@ -19,7 +20,6 @@ use crate::thread::{GuestThread, Running};
 #[derive(Debug)]
 pub struct Store {
     thread: Arc<GuestThread>,
-    instances: Vec<Arc<instance::Inner>>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -39,7 +39,7 @@ impl Store {
 
     #[expect(clippy::unnecessary_wraps, reason = "both constructors end in it")]
     fn with_thread(thread: Arc<GuestThread>) -> Result<Self, Error> {
-        Ok(Self { thread, instances: Vec::new(), not_sync: PhantomData })
+        Ok(Self { thread, not_sync: PhantomData })
     }
 
     /// The process it belongs to.
@@ -48,19 +48,49 @@ impl Store {
         self.thread.process()
     }
 
+    /// Bytes that its garbage-collected heap has taken from the system.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.heap().taken()
+    }
+
+    /// How often its heap has been collected.
+    #[must_use]
+    pub fn collections(&self) -> u64 {
+        self.heap().collections()
+    }
+
+    /// Collects its heap now.
+    ///
+    /// # Errors
+    /// The trap `interrupted` where the process has ended.
+    pub fn collect(&mut self) -> Result<(), Error> {
+        let running = self.running();
+        Ok(running.own().heap.collect(running)?)
+    }
+
+    fn heap(&self) -> &Heap {
+        // SAFETY: whoever has the store to itself runs its thread; a shared borrow of it is not used on another.
+        unsafe { Running::new(&self.thread) }.heap()
+    }
+
     pub(crate) fn thread(&self) -> &Arc<GuestThread> {
         &self.thread
     }
 
     /// Keeps an instance for as long as the store lives.
     pub(crate) fn keep(&mut self, instance: Arc<instance::Inner>) {
-        self.instances.push(instance);
+        self.running().own().instances.borrow_mut().push(instance);
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.running().own().references.take();
+        let own = self.running().own();
+        own.references.take();
+        let instances = own.instances.take();
+        own.heap.clear();
+        drop(instances);
         let stacks = mem::take(&mut *self.running().own().stacks.borrow_mut());
         let process = self.thread.process().clone();
         process.stacks().put(stacks);

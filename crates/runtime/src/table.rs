@@ -6,7 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use spinwise_model::context::TableDef;
 use spinwise_model::trap::TrapCode;
@@ -14,6 +14,7 @@ use spinwise_model::types::{TableType, ValType};
 
 use crate::affinity::Affinity;
 use crate::error::Error;
+use crate::heap::roots::Roots;
 use crate::number::to_usize;
 use crate::store::Context;
 use crate::thread::Running;
@@ -38,6 +39,13 @@ struct Inner {
 unsafe impl Sync for Inner {}
 // SAFETY: the address in `def` is that of `elements`, which moves along.
 unsafe impl Send for Inner {}
+
+impl Roots for Inner {
+    unsafe fn each(&self, reach: &mut dyn FnMut(u64)) {
+        // SAFETY: the caller's thread has claimed it, and nothing else borrows its elements.
+        unsafe { &*self.elements.get() }.iter().copied().for_each(reach);
+    }
+}
 
 impl Table {
     /// A fresh table of `ty.min` elements, all null. Its type's indices are those of no module.
@@ -131,7 +139,12 @@ impl Table {
 
     /// Claims it for a store.
     pub(crate) fn claim(&self, running: Running<'_>) -> Result<(), Error> {
-        self.0.affinity.claim(running, "table")
+        let first = self.0.affinity.claim(running, "table")?;
+        if first && types::may_be_object(ValType::Ref(self.0.ty.element)) {
+            let table: Weak<Inner> = Arc::downgrade(&self.0);
+            running.own().heap.watch(table);
+        }
+        Ok(())
     }
 
     /// What an instance context holds of it. Valid while a handle lives.

@@ -18,6 +18,8 @@ pub struct Tag(Arc<Inner>);
 struct Inner {
     ty: FuncType,
     id: TypeIndex,
+    /// Which of the values that an exception carries may be objects of a heap.
+    references: Box<[u32]>,
 }
 
 impl Tag {
@@ -31,7 +33,9 @@ impl Tag {
 
     /// A new tag of a type of the process.
     pub(crate) fn of_type(ty: FuncType, id: TypeIndex) -> Self {
-        Self(Arc::new(Inner { ty, id }))
+        let references =
+            (0..).zip(&ty.params).filter(|(_, ty)| types::may_be_object(**ty)).map(|(slot, _)| slot).collect();
+        Self(Arc::new(Inner { ty, id, references }))
     }
 
     /// What its exceptions carry.
@@ -58,6 +62,15 @@ impl Tag {
     /// What stands for it in compiled code.
     pub(crate) fn address(&self) -> *const u8 {
         Arc::as_ptr(&self.0).cast()
+    }
+
+    /// Which of the values that exceptions of the tag at an address carry may be objects of a heap.
+    ///
+    /// # Safety
+    /// As for [`Tag::at`]; the handle exists for as long as the answer is used.
+    pub(crate) unsafe fn references_at<'a>(address: *const u8) -> &'a [u32] {
+        // SAFETY: as the caller vouches.
+        unsafe { &(*address.cast::<Inner>()).references }
     }
 
     /// The tag at an address.

@@ -19,7 +19,10 @@ use spinwise_team::{Crowd, Deadline, FutexParker, Member, Parker, Settings, Spin
 
 use crate::backtrace::Backtrace;
 use crate::error::Error;
-use crate::heap::Heap;
+use crate::heap::roots::Exit;
+use crate::heap::{self, Heap};
+use crate::instance::Inner as Instance;
+use crate::number::to_usize;
 use crate::poll::Pace;
 use crate::process::Process;
 use crate::reference::References;
@@ -58,11 +61,15 @@ pub(crate) struct Own {
     pub(crate) stacks: RefCell<Vec<GuestStack>>,
     pub(crate) backtrace: Backtrace,
     pub(crate) references: RefCell<References>,
-    pub(crate) heap: Arc<Heap>,
+    pub(crate) heap: Heap,
+    /// The store's instances, which live as long as it does.
+    pub(crate) instances: RefCell<Vec<Arc<Instance>>>,
+    /// Where outer entries called the host functions that entered again, outermost first.
+    pub(crate) exits: RefCell<Vec<Exit>>,
 }
 
 impl GuestThread {
-    pub(crate) fn new(process: Process, id: u32, settings: &Settings) -> Self {
+    pub(crate) fn new(process: Process, id: u32, settings: &Settings, heap: heap::Settings) -> Self {
         let parker = Arc::new(GuestParker::new(Arc::clone(process.crowd())));
         let waiter = |budget| RefCell::new(Waiter::new(Arc::<GuestParker>::clone(&parker), budget));
         Self {
@@ -71,6 +78,8 @@ impl GuestThread {
                 interrupted: AtomicU32::new(0),
                 stack_limit: AtomicU64::new(0),
                 caller: AtomicU64::new(0),
+                exit_frame: AtomicU64::new(0),
+                exit_address: AtomicU64::new(0),
             },
             entries: AtomicU32::new(0),
             id,
@@ -85,7 +94,9 @@ impl GuestThread {
                 stacks: RefCell::default(),
                 backtrace: Backtrace::default(),
                 references: RefCell::default(),
-                heap: Arc::default(),
+                heap: Heap::new(heap),
+                instances: RefCell::default(),
+                exits: RefCell::default(),
             },
             parker,
         }
@@ -169,6 +180,34 @@ impl<'a> Running<'a> {
 
     pub(crate) fn own(self) -> &'a Own {
         &self.thread.own
+    }
+
+    /// A handle to the thread.
+    pub(crate) fn share(self) -> Arc<GuestThread> {
+        let thread = std::ptr::from_ref(self.thread);
+        // SAFETY: every guest thread is in an `Arc` (`Process::add_thread`), which `self` keeps alive.
+        unsafe { Arc::increment_strong_count(thread) };
+        // SAFETY: the count was raised for this handle.
+        unsafe { Arc::from_raw(thread) }
+    }
+
+    /// Where compiled code of the innermost entry called what is running now.
+    pub(crate) fn exit(self) -> Exit {
+        let ThreadContext { exit_frame, exit_address, .. } = self.thread.context();
+        let load = |word: &AtomicU64| to_usize(word.load(Ordering::Relaxed));
+        Exit { frame: load(exit_frame), address: load(exit_address) }
+    }
+
+    /// Notes it, or that there is none.
+    pub(crate) fn set_exit(self, exit: Exit) {
+        let ThreadContext { exit_frame, exit_address, .. } = self.thread.context();
+        exit_frame.store(exit.frame as u64, Ordering::Relaxed);
+        exit_address.store(exit.address as u64, Ordering::Relaxed);
+    }
+
+    /// Its heap.
+    pub(crate) fn heap(self) -> &'a Heap {
+        &self.own().heap
     }
 
     /// Leaves the reason for the trap that compiled code is about to raise.

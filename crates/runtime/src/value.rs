@@ -6,6 +6,7 @@
 use spinwise_model::context::SLOT_SIZE;
 use spinwise_model::types::{HeapType, RefType, ValType};
 
+use crate::any::AnyRef;
 use crate::error::Error;
 use crate::exception::Exception;
 use crate::func::Func;
@@ -13,10 +14,7 @@ use crate::thread::Running;
 use crate::types;
 
 /// Host references are below this: two bits tell them from other references.
-const MAX_TOKEN: u64 = 1 << 62;
-
-/// The low bits of a host reference in compiled code ([`HeapType`]).
-const HOST_BITS: u64 = 0b10;
+pub(crate) const MAX_TOKEN: u64 = 1 << 62;
 
 /// A WebAssembly value.
 #[derive(Clone, Debug)]
@@ -37,6 +35,10 @@ pub enum Val {
     ExternRef(Option<u64>),
     /// Reference to an exception.
     ExnRef(Option<Exception>),
+    /// A reference of the `any` hierarchy.
+    AnyRef(Option<AnyRef>),
+    /// Such a one as a reference of the `extern` hierarchy (`extern.convert_any`), unless it is a host's own.
+    Externalized(AnyRef),
 }
 
 impl Val {
@@ -53,9 +55,11 @@ impl Val {
             Self::FuncRef(None) => reference(true, HeapType::NoFunc),
             Self::FuncRef(Some(func)) => reference(false, HeapType::Type(func.type_id())),
             Self::ExternRef(None) => reference(true, HeapType::NoExtern),
-            Self::ExternRef(Some(_)) => reference(false, HeapType::Extern),
+            Self::ExternRef(Some(_)) | Self::Externalized(_) => reference(false, HeapType::Extern),
             Self::ExnRef(None) => reference(true, HeapType::NoExn),
             Self::ExnRef(Some(_)) => reference(false, HeapType::Exn),
+            Self::AnyRef(None) => reference(true, HeapType::None),
+            Self::AnyRef(Some(any)) => ValType::Ref(any.ty()),
         }
     }
 
@@ -80,6 +84,7 @@ impl Val {
         match self {
             Self::FuncRef(Some(func)) => Ok(func.to_raw(running)?.into()),
             Self::ExnRef(Some(exception)) => Ok(exception.to_raw(running)?.into()),
+            Self::AnyRef(Some(any)) | Self::Externalized(any) => Ok(any.to_raw(running)?.into()),
             _ => Ok(self.free_bits()?.unwrap_or_default()),
         }
     }
@@ -95,11 +100,9 @@ impl Val {
             Self::F32(bits) => (*bits).into(),
             Self::F64(bits) => (*bits).into(),
             Self::V128(bits) => *bits,
-            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) => 0,
-            Self::ExternRef(Some(token)) if *token < MAX_TOKEN => (token << 2 | HOST_BITS).into(),
-            Self::ExternRef(Some(token)) => {
-                return Err(Error::Usage(format!("{token} is no host reference: it is 2^62 or more")));
-            }
+            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) | Self::AnyRef(None) => 0,
+            Self::ExternRef(Some(token)) => return Ok(AnyRef::Host(*token).free_raw()?.map(u128::from)),
+            Self::AnyRef(Some(any)) | Self::Externalized(any) => return Ok(any.free_raw()?.map(u128::from)),
             Self::FuncRef(Some(_)) | Self::ExnRef(Some(_)) => return Ok(None),
         }))
     }
@@ -107,8 +110,7 @@ impl Val {
     /// The value of that representation in the running thread's store; bits above the type's width do not matter.
     ///
     /// # Safety
-    /// A function reference's bits are null or the address of a live [`spinwise_model::context::FuncRef`], an exception's null
-    /// or that of an exception on the thread's heap.
+    /// A reference's bits are of the running thread's store: null, of no store, or to what is alive.
     #[expect(clippy::cast_possible_truncation, reason = "the type says how many bits count")]
     pub(crate) unsafe fn from_bits(running: Running<'_>, ty: ValType, bits: u128) -> Self {
         match ty {
@@ -128,12 +130,20 @@ impl Val {
         if bits == 0 {
             return Self::null(heap);
         }
-        match heap {
-            HeapType::Extern => Self::ExternRef(Some(bits >> 2)),
+        if is_func(heap) {
             // SAFETY: the caller vouches for the reference.
-            HeapType::Exn => Self::ExnRef(Some(unsafe { Exception::from_raw(running, bits) })),
+            return Self::FuncRef(unsafe { Func::from_raw(bits) });
+        }
+        if heap == HeapType::Exn {
             // SAFETY: the caller vouches for the reference.
-            _ => Self::FuncRef(unsafe { Func::from_raw(bits) }),
+            return Self::ExnRef(Some(unsafe { Exception::from_raw(running, bits) }));
+        }
+        // SAFETY: the caller vouches for the reference.
+        let any = unsafe { AnyRef::from_raw(running, bits) };
+        match (heap, any) {
+            (HeapType::Extern, Some(AnyRef::Host(token))) => Self::ExternRef(Some(token)),
+            (HeapType::Extern, Some(any)) => Self::Externalized(any),
+            (_, any) => Self::AnyRef(any),
         }
     }
 
@@ -141,8 +151,18 @@ impl Val {
         match heap {
             HeapType::Extern | HeapType::NoExtern => Self::ExternRef(None),
             HeapType::Exn | HeapType::NoExn => Self::ExnRef(None),
-            _ => Self::FuncRef(None),
+            heap if is_func(heap) => Self::FuncRef(None),
+            _ => Self::AnyRef(None),
         }
+    }
+}
+
+/// Whether what a heap type of the process admits is functions.
+fn is_func(heap: HeapType) -> bool {
+    match heap {
+        HeapType::Func | HeapType::NoFunc => true,
+        HeapType::Type(id) => types::is_func(id),
+        _ => false,
     }
 }
 
@@ -169,10 +189,10 @@ impl Slots {
     pub(crate) unsafe fn get(self, running: Running<'_>, index: usize, ty: ValType) -> Val {
         let slot = self.at(index);
         let bits = match ty {
-            // SAFETY: the caller vouches for the slot; it is aligned to 16.
+            // SAFETY: the caller vouches for the slot; it is aligned to 8.
             ValType::I32 | ValType::F32 => unsafe { slot.cast::<u32>().read() }.into(),
             // SAFETY: as above.
-            ValType::V128 => unsafe { slot.cast::<u128>().read() },
+            ValType::V128 => unsafe { slot.cast::<u128>().read_unaligned() },
             // SAFETY: as above.
             ValType::I64 | ValType::F64 | ValType::Ref(_) => unsafe { slot.cast::<u64>().read().into() },
         };
@@ -183,8 +203,8 @@ impl Slots {
     /// # Safety
     /// The slot exists.
     pub(crate) unsafe fn set(self, index: usize, bits: u128) {
-        // SAFETY: the caller vouches for the slot; it is aligned to 16.
-        unsafe { self.at(index).cast::<u128>().write(bits) };
+        // SAFETY: the caller vouches for the slot.
+        unsafe { self.at(index).cast::<u128>().write_unaligned(bits) };
     }
 }
 
@@ -280,14 +300,14 @@ mod tests {
     use crate::store::{Context, Store};
 
     /// The type that a slot of such a value has.
-    fn wide(ty: ValType) -> ValType {
-        match ty {
-            ValType::Ref(RefType { heap: HeapType::NoFunc, .. }) => ValType::FUNCREF,
-            ValType::Ref(RefType { heap: HeapType::NoExn, .. }) => {
-                ValType::Ref(RefType { nullable: true, heap: HeapType::Exn })
-            }
-            ValType::Ref(_) => ValType::EXTERNREF,
-            number => number,
+    fn wide(value: &Val) -> ValType {
+        let any = |heap| ValType::Ref(RefType { nullable: true, heap });
+        match value {
+            Val::FuncRef(_) => ValType::FUNCREF,
+            Val::ExternRef(_) | Val::Externalized(_) => ValType::EXTERNREF,
+            Val::ExnRef(_) => any(HeapType::Exn),
+            Val::AnyRef(_) => any(HeapType::Any),
+            number => number.ty(),
         }
     }
 
@@ -303,13 +323,18 @@ mod tests {
             Val::ExternRef(None),
             Val::FuncRef(None),
             Val::ExnRef(None),
+            Val::AnyRef(None),
+            Val::AnyRef(Some(AnyRef::I31(-1))),
+            Val::AnyRef(Some(AnyRef::I31((1 << 30) - 1))),
+            Val::AnyRef(Some(AnyRef::Host(7))),
+            Val::Externalized(AnyRef::I31(0)),
         ];
         let process = Process::new(&Options::default()).expect("a process");
         let mut store = Store::new(&process).expect("a store");
         for value in values {
             let bits = value.free_bits().expect("representable").expect("of no store");
-            // SAFETY: references to functions and exceptions are null.
-            let back = unsafe { Val::from_bits(store.running(), wide(value.ty()), bits) };
+            // SAFETY: no reference is to anything.
+            let back = unsafe { Val::from_bits(store.running(), wide(&value), bits) };
             assert_eq!(format!("{back:?}"), format!("{value:?}"));
         }
         assert!(Val::ExternRef(Some(MAX_TOKEN - 1)).free_bits().is_ok());

@@ -38,8 +38,8 @@ pub use pipeline::{Progress, Translation, object, quiet, translate};
 pub use spinwise_emit::Error as EmitError;
 pub use spinwise_model::{module, trap::TrapCode, types};
 pub use spinwise_runtime::{
-    Caller, Error as RunError, Exception, Extern, Func, Global, Imports, Instance, LinkError, Memory, Options, Process,
-    Program, Store, Table, Tag, Trap, Val, wasi,
+    AnyRef, Caller, Error as RunError, Exception, Extern, Func, Global, Imports, Instance, LinkError, Memory, Object,
+    Options, Process, Program, Store, Table, Tag, Trap, Val, wasi,
 };
 pub use spinwise_team::{Overrides as WaitOverrides, Policy as WaitPolicy};
 

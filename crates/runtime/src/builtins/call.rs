@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
+use crate::heap::roots::Exit;
 use crate::host::{Caller, HostFunction};
 use crate::instance::Inner;
 use crate::number::to_usize;
@@ -21,11 +22,16 @@ pub(super) unsafe extern "C" fn poll(thread: *const GuestThread, site: u32) {
     poll::poll(running, site);
 }
 
-/// `spw_host_call`. The import stub has looked at the stack. A thread that was interrupted meanwhile fails with nothing
-/// pending, whatever the closure answered well: the stub is gone, and compiled code would not look.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn spw_host_call(host: *const HostFunction, slots: *mut u8) -> u64 {
+/// `spw_host_call`, called with that frame pointer and to return to that address. A thread that was interrupted meanwhile
+/// fails with nothing pending, whatever the closure answered well: the stub is gone, and compiled code would not look.
+pub(super) unsafe extern "C" fn host_call(
+    host: *const HostFunction,
+    slots: *mut u8,
+    frame: usize,
+    address: usize,
+) -> u64 {
     let running = signal::running().expect("compiled code runs inside an entry");
+    running.set_exit(Exit { frame, address });
     let context = to_usize(running.thread().context().caller.load(Ordering::Relaxed));
     let context = std::ptr::with_exposed_provenance::<u8>(context);
     // SAFETY: the stub that led here has stored its context: an instance's, which is running, or a reference's.

@@ -17,8 +17,8 @@ pub(super) unsafe extern "C" fn exception_new(context: *const u8, tag: u32, offs
     let running = unsafe { instance.running() };
     match exception::allocate(running, instance.tag(TagIndex(tag)), Some(instance), offset) {
         Ok(exception) => exception,
-        Err(error) => {
-            running.set_pending(error);
+        Err(code) => {
+            running.fail(code);
             0
         }
     }

@@ -1,7 +1,8 @@
 //! What compiled code calls: one function for each [`Builtin`], under its `spw_*` name.
 //!
-//! [`entry`] is where calls arrive, [`call`] polls and leaves guest code, [`exceptions`] throws, [`bulk`] copies memory,
-//! [`tables`] tables, [`atomics`] waits, [`types`] compares types, [`float`] rounds where the CPU cannot.
+//! [`entry`] is where calls arrive, [`call`] polls and leaves guest code, [`exceptions`] throws, [`objects`] makes objects,
+//! [`bulk`] copies memory, [`tables`] tables, [`atomics`] waits, [`types`] compares types, [`float`] rounds where the CPU
+//! cannot.
 
 mod atomics;
 mod bulk;
@@ -9,6 +10,7 @@ mod call;
 pub(crate) mod entry;
 mod exceptions;
 mod float;
+mod objects;
 mod tables;
 mod types;
 
@@ -19,7 +21,7 @@ use spinwise_model::symbol::Builtin;
 pub fn builtin_address(builtin: Builtin) -> *const u8 {
     match builtin {
         Builtin::Poll => entry::spw_poll as *const u8,
-        Builtin::HostCall => call::spw_host_call as *const u8,
+        Builtin::HostCall => entry::spw_host_call as *const u8,
         Builtin::HostThrow => exceptions::spw_host_throw as *const u8,
         Builtin::ExceptionNew => entry::spw_exception_new as *const u8,
         Builtin::Throw => entry::spw_throw as *const u8,
@@ -34,6 +36,15 @@ pub fn builtin_address(builtin: Builtin) -> *const u8 {
         Builtin::TableInit => entry::spw_table_init as *const u8,
         Builtin::ElemDrop => entry::spw_elem_drop as *const u8,
         Builtin::IsSubtype => entry::spw_is_subtype as *const u8,
+        Builtin::ObjectIs => entry::spw_object_is as *const u8,
+        Builtin::StructNew => entry::spw_struct_new as *const u8,
+        Builtin::ArrayNew => entry::spw_array_new as *const u8,
+        Builtin::ArrayNewData => entry::spw_array_new_data as *const u8,
+        Builtin::ArrayNewElem => entry::spw_array_new_elem as *const u8,
+        Builtin::ArrayFill => entry::spw_array_fill as *const u8,
+        Builtin::ArrayCopy => entry::spw_array_copy as *const u8,
+        Builtin::ArrayInitData => entry::spw_array_init_data as *const u8,
+        Builtin::ArrayInitElem => entry::spw_array_init_elem as *const u8,
         Builtin::AtomicWait32 => entry::spw_atomic_wait32 as *const u8,
         Builtin::AtomicWait64 => entry::spw_atomic_wait64 as *const u8,
         Builtin::AtomicNotify => entry::spw_atomic_notify as *const u8,

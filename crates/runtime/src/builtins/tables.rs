@@ -95,5 +95,5 @@ pub(super) unsafe extern "C" fn table_init(
 pub(super) unsafe extern "C" fn elem_drop(context: *const u8, segment: u32) {
     // SAFETY: compiled code passes its own context.
     let instance = unsafe { Inner::calling(context) };
-    instance.dropped_elements[segment as usize].set(true);
+    init::drop_elements(instance, segment as usize);
 }

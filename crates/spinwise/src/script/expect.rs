@@ -21,6 +21,9 @@ const MESSAGES: &[(&str, &[TrapCode])] = &[
     ("unaligned atomic", &[TrapCode::UnalignedAtomic]),
     ("expected shared memory", &[TrapCode::ExpectedSharedMemory]),
     ("null", &[TrapCode::NullReference]),
+    ("out of bounds array access", &[TrapCode::ArrayOutOfBounds]),
+    ("cast failure", &[TrapCode::CastFailure]),
+    ("out of memory", &[TrapCode::OutOfMemory]),
     // Other engines' words.
     ("out of bounds", &[TrapCode::MemoryOutOfBounds, TrapCode::TableOutOfBounds, TrapCode::UndefinedElement]),
     ("call type mismatch", &[TrapCode::IndirectCallTypeMismatch]),

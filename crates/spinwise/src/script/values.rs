@@ -1,6 +1,6 @@
 //! Values of a script: arguments to pass, results to compare, NaN patterns included.
 
-use spinwise_runtime::Val;
+use spinwise_runtime::{AnyRef, Val};
 use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Const, V128Pattern, WastArgCore, WastRetCore};
 use wast::{WastArg, WastRet};
 
@@ -17,20 +17,41 @@ pub(super) fn argument(arg: &WastArg<'_>) -> Result<Val, String> {
         WastArgCore::F32(v) => Val::F32(v.bits),
         WastArgCore::F64(v) => Val::F64(v.bits),
         WastArgCore::V128(v) => Val::V128(vector(v)),
-        WastArgCore::RefNull(heap) if is_extern(heap) => Val::ExternRef(None),
-        WastArgCore::RefNull(heap) if is_exn(heap) => Val::ExnRef(None),
-        WastArgCore::RefNull(_) => Val::FuncRef(None),
+        WastArgCore::RefNull(heap) => match hierarchy(heap) {
+            Hierarchy::Extern => Val::ExternRef(None),
+            Hierarchy::Func => Val::FuncRef(None),
+            Hierarchy::Exn => Val::ExnRef(None),
+            Hierarchy::Any => Val::AnyRef(None),
+        },
         WastArgCore::RefExtern(v) => Val::ExternRef(Some(u64::from(*v))),
-        WastArgCore::RefHost(_) => return Err(String::from("host references")),
+        WastArgCore::RefHost(v) => Val::AnyRef(Some(AnyRef::Host(u64::from(*v)))),
     })
 }
 
-fn is_extern(heap: &HeapType<'_>) -> bool {
-    matches!(heap, HeapType::Abstract { ty: AbstractHeapType::Extern | AbstractHeapType::NoExtern, .. })
+/// What a null is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hierarchy {
+    Extern,
+    Func,
+    Exn,
+    Any,
 }
 
-fn is_exn(heap: &HeapType<'_>) -> bool {
-    matches!(heap, HeapType::Abstract { ty: AbstractHeapType::Exn | AbstractHeapType::NoExn, .. })
+fn hierarchy(heap: &HeapType<'_>) -> Hierarchy {
+    use AbstractHeapType as H;
+    match heap {
+        HeapType::Abstract { ty: H::Extern | H::NoExtern, .. } => Hierarchy::Extern,
+        HeapType::Abstract { ty: H::Func | H::NoFunc, .. } => Hierarchy::Func,
+        HeapType::Abstract { ty: H::Exn | H::NoExn, .. } => Hierarchy::Exn,
+        // Scripts name defined types for functions only.
+        HeapType::Concrete(_) => Hierarchy::Func,
+        _ => Hierarchy::Any,
+    }
+}
+
+/// Whether a null of a hierarchy is what is expected.
+fn null_matches(found: Hierarchy, expected: Option<&HeapType<'_>>) -> bool {
+    expected.is_none_or(|heap| hierarchy(heap) == found)
 }
 
 fn vector(v: &V128Const) -> u128 {
@@ -50,14 +71,29 @@ fn matches_core(value: &Val, expected: &WastRetCore<'_>) -> bool {
         (Val::F32(v), WastRetCore::F32(e)) => f32_matches(*v, e),
         (Val::F64(v), WastRetCore::F64(e)) => f64_matches(*v, e),
         (Val::V128(v), WastRetCore::V128(e)) => vector_matches(*v, e),
-        (Val::FuncRef(None), WastRetCore::RefNull(heap)) => {
-            !heap.as_ref().is_some_and(|heap| is_extern(heap) || is_exn(heap))
-        }
-        (Val::ExnRef(None), WastRetCore::RefNull(heap)) => heap.as_ref().is_none_or(is_exn),
-        (Val::ExternRef(None), WastRetCore::RefNull(heap)) => heap.as_ref().is_none_or(is_extern),
+        (Val::FuncRef(None), WastRetCore::RefNull(heap)) => null_matches(Hierarchy::Func, heap.as_ref()),
+        (Val::ExnRef(None), WastRetCore::RefNull(heap)) => null_matches(Hierarchy::Exn, heap.as_ref()),
+        (Val::ExternRef(None), WastRetCore::RefNull(heap)) => null_matches(Hierarchy::Extern, heap.as_ref()),
+        (Val::AnyRef(None), WastRetCore::RefNull(heap)) => null_matches(Hierarchy::Any, heap.as_ref()),
         (Val::ExternRef(Some(v)), WastRetCore::RefExtern(e)) => e.is_none_or(|e| u64::from(e) == *v),
+        (Val::Externalized(_), WastRetCore::RefExtern(None)) => true,
+        (Val::AnyRef(Some(any)), expected) => any_matches(any, expected),
         (Val::FuncRef(Some(_)), WastRetCore::RefFunc(None)) => true,
         (_, WastRetCore::Either(cases)) => cases.iter().any(|case| matches_core(value, case)),
+        _ => false,
+    }
+}
+
+fn any_matches(any: &AnyRef, expected: &WastRetCore<'_>) -> bool {
+    let object = |is_struct: bool| matches!(any, AnyRef::Object(object) if object.is_struct() == is_struct);
+    match expected {
+        WastRetCore::RefAny => true,
+        WastRetCore::RefEq => !matches!(any, AnyRef::Host(_)),
+        WastRetCore::RefI31 => matches!(any, AnyRef::I31(_)),
+        WastRetCore::RefStruct => object(true),
+        WastRetCore::RefArray => object(false),
+        WastRetCore::RefHost(e) => matches!(any, AnyRef::Host(v) if *v == u64::from(*e)),
+        WastRetCore::Either(cases) => cases.iter().any(|case| any_matches(any, case)),
         _ => false,
     }
 }

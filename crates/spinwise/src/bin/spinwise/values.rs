@@ -1,7 +1,7 @@
 //! `--invoke`: arguments as typed and results as printed.
 
-use spinwise::Val;
 use spinwise::types::ValType;
+use spinwise::{AnyRef, Val};
 
 /// An argument of that type: integers decimal or 0x, floats decimal.
 pub(crate) fn parse(text: &str, ty: ValType) -> Result<Val, String> {
@@ -45,10 +45,21 @@ pub(crate) fn print(value: &Val) -> String {
         Val::F32(bits) => f32::from_bits(*bits).to_string(),
         Val::F64(bits) => f64::from_bits(*bits).to_string(),
         Val::V128(bits) => format!("0x{bits:032x}"),
-        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) => String::from("null"),
+        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyRef(None) => String::from("null"),
         Val::FuncRef(Some(_)) => String::from("funcref"),
         Val::ExnRef(Some(_)) => String::from("exnref"),
         Val::ExternRef(Some(token)) => format!("externref {token}"),
+        Val::AnyRef(Some(any)) => print_any(any),
+        Val::Externalized(any) => format!("externref of {}", print_any(any)),
+    }
+}
+
+fn print_any(any: &AnyRef) -> String {
+    match any {
+        AnyRef::I31(value) => format!("i31ref {value}"),
+        AnyRef::Host(token) => format!("anyref {token}"),
+        AnyRef::Object(object) if object.is_struct() => String::from("structref"),
+        AnyRef::Object(_) => String::from("arrayref"),
     }
 }
 
