@@ -22,14 +22,8 @@ const EXPECTED_FAILURES: &[(&str, &str, usize, &str)] = &[
     ("threads", "imports.wast", 309, MANY_TABLES),
     ("threads", "imports.wast", 313, MANY_TABLES),
     ("threads", "imports.wast", 317, MANY_TABLES),
-    ("bulk-memory", "table_init.wast", 2272, NEEDS_GC),
-    ("bulk-memory", "table_init.wast", 2286, NEEDS_GC),
-    ("exceptions", "tag.wast", 30, NEEDS_GC),
-    ("exceptions", "tag.wast", 40, NEEDS_GC),
-    ("exceptions", "tag.wast", 48, NEEDS_GC),
 ];
 
-const NEEDS_GC: &str = "needs types that come with garbage collection, which is not supported";
 const MANY_TABLES: &str = "written before reference types: it wants a second table to be invalid";
 
 /// A script: its name and its text.
@@ -59,7 +53,7 @@ fn suites() -> Vec<Suite> {
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
         of(Proposal::BulkMemoryOperations, "wasm3"),
         of(Proposal::FunctionReferences, "wasm2,function-references,tail-call"),
-        of(Proposal::Gc, "wasm2,gc,tail-call,extended-const"),
+        of(Proposal::GC, "wasm2,gc,tail-call,extended-const"),
         of(Proposal::TailCall, "wasm2,tail-call"),
         of(Proposal::Memory64, "wasm2,memory64"),
         of(Proposal::MultiMemory, "wasm2,multi-memory"),

@@ -422,7 +422,7 @@ mod tests {
         for bytes in 1..=SMALL {
             let cell = SIZES[CLASSES[bytes.div_ceil(8)] as usize] as usize;
             assert!(cell >= bytes, "{bytes} in {cell}");
-            assert!(bytes < 64 || cell - bytes <= cell / 6 + 8, "{bytes} in {cell}");
+            assert!(bytes < 64 || cell - bytes <= cell / 5, "{bytes} in {cell}");
         }
         for size in SIZES {
             let left = (BLOCK - HEADER) % size as usize;
