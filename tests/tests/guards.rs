@@ -36,15 +36,9 @@ struct Planned {
 fn planned(path: &Path, guard: GuardMode) -> Planned {
     let wasm = spinwise::binary_form(fs::read(path).expect("readable")).expect("well-formed");
     let config = Config { guard, ..Config::default() };
-    let mut functions = Vec::new();
-    let watch = &mut |stage, now: &[Function]| {
-        if stage == Stage::Inlined {
-            functions = now.to_vec();
-        }
-    };
-    let translation = pipeline::translate_watched(&wasm, &config, watch);
-    let translation = translation.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    Planned { module: translation.module, functions, plan: translation.plan }
+    let translation = pipeline::translate(&wasm, &config).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let (functions, plan) = (translation.functions(Stage::Inlined), translation.plan().clone());
+    Planned { module: translation.module().clone(), functions, plan }
 }
 
 /// Guests that are mostly their language's library: what another poll makes redundant there has often no name to list.

@@ -2,7 +2,7 @@
 //! update and test inside its loop, and the call outside, on x86_64 and aarch64.
 
 use spinwise::Config;
-use spinwise::pipeline;
+use spinwise::pipeline::{self, Stage};
 
 /// What to look for in a target's disassembly.
 struct Target {
@@ -64,7 +64,7 @@ fn the_bare_spin_pays_in_its_loop_and_polls_outside_of_it() {
         let config = Config { target: Some(target.triple.to_owned()), cpu, ..Config::default() };
         let translation = pipeline::translate(&wasm, &config).expect("valid");
         let isa = pipeline::isa(&config, true, false).expect("a target");
-        for (func, name) in translation.functions.iter().zip(["bare_i32", "bare_i64"]) {
+        for (func, name) in translation.functions(Stage::Guarded).iter().zip(["bare_i32", "bare_i64"]) {
             let assembly = spinwise_emit::disassemble(&*isa, func).expect("a disassembly");
             let context = format!("{} {name}:\n{assembly}", target.triple);
             let lines = lines(&assembly);

@@ -63,20 +63,14 @@ fn fixtures_are_as_they_were() {
         settings.set_snapshot_path(path.parent().expect("a folder").join("snapshots"));
         settings.set_input_file(&path);
         let wasm = spinwise::binary_form(fs::read(&path).expect("readable")).expect("well-formed text");
-        let mut lifted = String::new();
-        let guarded = pipeline::translate_watched(&wasm, &config(), &mut |stage, functions| {
-            if stage == Stage::Lifted {
-                lifted = clif(functions);
-            }
-        })
-        .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let plan = spinwise::explain_json(&guarded);
+        let translation = pipeline::translate(&wasm, &config()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let plan = spinwise::explain_json(&translation);
         let plan = serde_json::to_string_pretty(&plan).expect("JSON");
         settings.bind(|| {
-            insta::assert_snapshot!(format!("{name}.lifted"), lifted);
-            insta::assert_snapshot!(format!("{name}.loops"), forest(&guarded.plan));
+            insta::assert_snapshot!(format!("{name}.lifted"), clif(&translation.functions(Stage::Lifted)));
+            insta::assert_snapshot!(format!("{name}.loops"), forest(translation.plan()));
             insta::assert_snapshot!(format!("{name}.plan"), plan);
-            insta::assert_snapshot!(format!("{name}.guarded"), clif(&guarded.functions));
+            insta::assert_snapshot!(format!("{name}.guarded"), clif(&translation.functions(Stage::Guarded)));
         });
         seen += 1;
     }

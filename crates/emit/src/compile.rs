@@ -1,11 +1,11 @@
-//! CLIF → relocatable machine code, all functions in parallel.
+//! CLIF → relocatable machine code, one function at a time, on any thread.
 //!
-//! Invariant: a function's code depends on its CLIF and the target alone, and the output is in input order, so that
-//! the bytes are the same whatever the number of threads. Each function's CLIF is freed as soon as it is compiled.
+//! Invariant: a function's code depends on its CLIF and the target alone, so that the bytes are the same whatever the
+//! number of threads. Its CLIF is freed as soon as it is compiled.
 //!
-//! Cost: nearly all of a build's time; memory is the CLIF not yet compiled plus the code so far, plus one working
-//! set for each thread.
+//! Cost: nearly all of a build's time; memory is the code so far, plus one working set for each thread.
 
+use std::fmt;
 use std::mem;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName, LibCall, UserExternalName, UserFuncName};
-use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{CompiledCode, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -122,6 +122,43 @@ pub struct Handler {
     pub frame: u32,
 }
 
+/// Compiles functions for one target, on any number of threads.
+pub struct Compiler<'a> {
+    isa: &'a dyn TargetIsa,
+    /// The target with settings for two ways in which a hostile function keeps the code generator busy for minutes.
+    linear: OnceLock<Result<OwnedTargetIsa, Error>>,
+    plain: OnceLock<Result<OwnedTargetIsa, Error>>,
+}
+
+impl fmt::Debug for Compiler<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiler").field("triple", self.isa.triple()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Compiler<'a> {
+    /// A compiler for a target.
+    #[must_use]
+    pub fn new(isa: &'a dyn TargetIsa) -> Self {
+        Self { isa, linear: OnceLock::new(), plain: OnceLock::new() }
+    }
+
+    /// Compiles one function. `context` lends its allocations.
+    ///
+    /// # Errors
+    /// If the target cannot do what the function needs, or the function is too large for it.
+    pub fn compile(&self, input: Input, context: &mut Context) -> Result<Compiled, Error> {
+        let spared = if crowd::is_crowded(&input.func) {
+            self.linear.get_or_init(|| crowd::with_linear_allocation(self.isa))
+        } else if nesting::is_deep(&input.func) {
+            self.plain.get_or_init(|| crowd::with_setting(self.isa, "opt_level", "none"))
+        } else {
+            return compile_one(self.isa, context, input);
+        };
+        spared.as_ref().map_err(Error::clone).and_then(|isa| compile_one(&**isa, context, input))
+    }
+}
+
 /// Compiles functions on rayon's threads; the result is in the order of `inputs`.
 ///
 /// `progress` is called after each function with how many are done, from any thread.
@@ -133,26 +170,13 @@ pub fn compile(
     inputs: Vec<Input>,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Compiled>, Error> {
+    let compiler = Compiler::new(isa);
     let done = AtomicUsize::new(0);
-    let (linear, plain) = (OnceLock::new(), OnceLock::new());
     let results: Vec<_> = inputs
         .into_par_iter()
         .with_max_len(1)
         .map_init(Context::new, |context, input| {
-            // Two ways for a hostile function to keep the code generator busy for minutes, and what each is spared.
-            let spared = if crowd::is_crowded(&input.func) {
-                Some(linear.get_or_init(|| crowd::with_linear_allocation(isa)))
-            } else if nesting::is_deep(&input.func) {
-                Some(plain.get_or_init(|| crowd::with_setting(isa, "opt_level", "none")))
-            } else {
-                None
-            };
-            let result = match spared {
-                None => compile_one(isa, context, input),
-                Some(other) => {
-                    other.as_ref().map_err(Error::clone).and_then(|other| compile_one(&**other, context, input))
-                }
-            };
+            let result = compiler.compile(input, context);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             result
         })

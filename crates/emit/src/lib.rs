@@ -21,9 +21,9 @@ pub mod perf;
 mod shuffle;
 
 pub use asm::disassemble;
-pub use compile::{Compiled, Input, compile};
+pub use compile::{Compiled, Compiler, Input, compile};
 pub use error::Error;
-pub use inline::{Budget as InlineBudget, inline};
+pub use inline::{Budget as InlineBudget, Inlining, Outline, inline};
 pub use isa::{Cpu, OptLevel, Target, isa};
 pub use jit::load;
 pub use object::{Tables, object};

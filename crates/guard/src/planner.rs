@@ -10,6 +10,9 @@
 //! 4. Cycles without a header that still read are cut at their backward edges (`cuts.rs`).
 //! 5. What is guarded gets its price, its watch and its number.
 //!
+//! Steps 1 and 3 need to know the whole module; 2 and the prices do not. So a function's code is seen once and may go
+//! then ([`Planner::see`]); only of those few that step 3 or 4 may concern the facts are kept.
+//!
 //! Invariant: afterwards every cycle that reads atomically, in a function or through calls, passes a charge or a poll.
 //! Cost: near-linear in the code, whatever its nesting; a bounded number of passes over functions that have candidates.
 
@@ -19,51 +22,103 @@ use spinwise_model::budget;
 use spinwise_model::module::Module;
 
 use crate::callees::Callees;
-use crate::cuts::cuts;
+use crate::cuts::{cuts, left_uncut};
 use crate::facts::{Effects, Facts};
 use crate::plan::{Charge, EntryPoll, FunctionPlan, LoopPlan, Mode, Plan, Verdict};
 use crate::require::require_callees;
-use crate::summary::EntryPolls;
+use crate::summary::{EntryPolls, Summary};
 use crate::watch::watch;
 
-/// Plans the guards of a module.
-///
-/// `functions` are its defined functions, after inlining, in index order. Their calls name functions and builtins by the
-/// namespaces of [`spinwise_model::symbol`], and source locations are byte offsets in the module.
+/// Plans the guards of a module whose functions it sees one at a time, on any thread.
+#[derive(Debug)]
+pub struct Planner<'m> {
+    module: &'m Module,
+    callees: Callees<'m>,
+    mode: Mode,
+}
+
+/// What the planner keeps of a function: what it decides about its loops by itself, and what others may need to know.
+#[derive(Debug)]
+pub struct Seen {
+    pub(crate) summary: Summary,
+    loops: Vec<LoopPlan>,
+    /// What is needed to decide the rest, if it depends on who polls on entry.
+    open: Option<Box<Open>>,
+}
+
+/// A function with loops that others' polls may excuse, or with cycles that no guarded header closes.
+#[derive(Debug)]
+struct Open {
+    facts: Facts,
+    verdicts: Vec<Verdict>,
+    /// [`header_offset`] of each node.
+    offsets: Vec<u32>,
+}
+
+impl<'m> Planner<'m> {
+    /// A planner for a module.
+    #[must_use]
+    pub fn new(module: &'m Module, mode: Mode) -> Self {
+        Self { module, callees: Callees::new(module), mode }
+    }
+
+    /// Looks at a defined function as it is after inlining. Its calls name functions and builtins by the namespaces of
+    /// [`spinwise_model::symbol`], and source locations are byte offsets in the module.
+    #[must_use]
+    pub fn see(&self, func: &Function) -> Seen {
+        let Self { module, callees, mode } = self;
+        let facts = Facts::new(module, callees, func);
+        let verdicts = verdicts(&facts, *mode);
+        let summary = Summary::new(&facts);
+        let loops = natural_loops(module, func, &facts, &verdicts);
+        let is_open = *mode != Mode::Off
+            && (verdicts.contains(&Verdict::Calls) || left_uncut(&facts, &verdicts, |_| false, *mode).is_some());
+        let open = is_open.then(|| {
+            let offsets = facts.blocks.iter().map(|block| header_offset(func, *block)).collect();
+            Box::new(Open { facts, verdicts, offsets })
+        });
+        Seen { summary, loops, open }
+    }
+
+    /// Plans, having seen all defined functions: `seen` is in index order.
+    ///
+    /// # Panics
+    /// If a function is missing: always a bug.
+    #[must_use]
+    pub fn plan(&self, seen: Vec<Seen>) -> Plan {
+        let Self { module, mode, .. } = *self;
+        let imported = module.imported_functions;
+        assert_eq!(seen.len() + imported as usize, module.functions.len(), "all defined functions");
+        let mut polls = EntryPolls::new(module, &seen, mode);
+        for Open { facts, verdicts, .. } in seen.iter().filter_map(|seen| seen.open.as_deref()) {
+            require_callees(facts, verdicts, &mut polls, mode);
+        }
+        let mut next_site = 0;
+        let functions = seen.into_iter().enumerate().zip(imported..).map(|((position, seen), function)| {
+            let Seen { summary: Summary { size, .. }, mut loops, open } = seen;
+            if let Some(Open { facts, verdicts, offsets }) = open.as_deref() {
+                loops.extend(cuts(facts, verdicts, offsets, &polls, mode));
+            }
+            loops.sort_by_key(|natural| (natural.header_offset, natural.irreducible, natural.header));
+            let entry_poll =
+                polls.reason(position).map(|reason| EntryPoll { reason, size, charge: charge(&mut next_site, size) });
+            for natural in loops.iter_mut().filter(|natural| natural.verdict == Verdict::Guarded) {
+                natural.guard = Some(charge(&mut next_site, natural.size));
+            }
+            FunctionPlan { function, entry_poll, loops }
+        });
+        Plan { mode, functions: functions.collect() }
+    }
+}
+
+/// Plans the guards of a module whose defined functions are all in memory, in index order: [`Planner`] on each.
 ///
 /// # Panics
 /// If `functions` are not the module's: always a bug.
 #[must_use]
 pub fn plan(module: &Module, functions: &[Function], mode: Mode) -> Plan {
-    assert_eq!(functions.len() + module.imported_functions as usize, module.functions.len(), "all defined functions");
-    let callees = Callees::new(module);
-    let facts: Vec<Facts> = functions.iter().map(|func| Facts::new(module, &callees, func)).collect();
-    let mut polls = EntryPolls::new(module, &facts, mode);
-    let verdicts: Vec<Vec<Verdict>> = facts.iter().map(|facts| verdicts(facts, mode)).collect();
-    if mode != Mode::Off {
-        for (facts, verdicts) in facts.iter().zip(&verdicts) {
-            require_callees(facts, verdicts, &mut polls, mode);
-        }
-    }
-    let mut next_site = 0;
-    let functions =
-        (0u32..).zip(functions).zip(facts.iter().zip(&verdicts)).map(|((position, func), (facts, verdicts))| {
-            let mut loops: Vec<_> = natural_loops(module, func, facts, verdicts);
-            if mode != Mode::Off {
-                loops.extend(cuts(func, facts, verdicts, &polls, mode));
-            }
-            loops.sort_by_key(|natural| (natural.header_offset, natural.irreducible, natural.header));
-            let reason = polls.reason(position as usize);
-            let entry_poll = reason.map(|reason| {
-                let size = facts.size();
-                EntryPoll { reason, size, charge: charge(&mut next_site, size) }
-            });
-            for natural in loops.iter_mut().filter(|natural| natural.verdict == Verdict::Guarded) {
-                natural.guard = Some(charge(&mut next_site, natural.size));
-            }
-            FunctionPlan { function: module.imported_functions + position, entry_poll, loops }
-        });
-    Plan { mode, functions: functions.collect() }
+    let planner = Planner::new(module, mode);
+    planner.plan(functions.iter().map(|func| planner.see(func)).collect())
 }
 
 /// Whether a cycle through a node matters.

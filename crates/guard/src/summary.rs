@@ -5,11 +5,52 @@
 //! entry, so that no cycle can hide its read in a callee.
 //! Cost: linear in the call graph.
 
-use spinwise_loops::{Components, Graph};
+use spinwise_loops::{Components, Graph, Node};
 use spinwise_model::module::Module;
 
-use crate::facts::Facts;
+use crate::facts::{Effects, Facts};
 use crate::plan::{EntryReason, Mode};
+use crate::planner::Seen;
+
+/// What the whole module needs to know of a function.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    /// SSA values in it.
+    pub(crate) size: u32,
+    /// Whether reachable code of it reads atomically.
+    reads: bool,
+    /// Whether reachable code of it calls a defined function, or one unknown.
+    calls_guest: bool,
+    /// The defined functions that its reachable code may call, as far as they are known: wasm indices, ascending.
+    callees: Box<[u32]>,
+    /// Those of them that it may call from a block that lies on a cycle.
+    callees_on_cycle: Box<[u32]>,
+}
+
+impl Summary {
+    pub(crate) fn new(facts: &Facts) -> Self {
+        let reachable = || facts.reachable().iter().copied();
+        let has = |kind: fn(&Effects) -> bool| reachable().any(|node| kind(&facts.nodes[node as usize]));
+        let callees = distinct(reachable().flat_map(|node| facts.calls(node).flatten()));
+        let components = (!callees.is_empty()).then(|| facts.components());
+        let on_cycle = |node: &Node| components.as_ref().is_some_and(|components| components.on_cycle(*node));
+        Self {
+            size: facts.size(),
+            reads: has(|node| node.atomic_reads > 0),
+            calls_guest: has(|node| node.calls_guest),
+            callees_on_cycle: distinct(reachable().filter(on_cycle).flat_map(|node| facts.calls(node).flatten())),
+            callees,
+        }
+    }
+}
+
+/// Each of some indices once, ascending.
+fn distinct<'i>(indices: impl Iterator<Item = &'i u32>) -> Box<[u32]> {
+    let mut indices: Vec<u32> = indices.copied().collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices.into()
+}
 
 /// Who polls on entry, by position among the defined functions.
 #[derive(Debug)]
@@ -20,19 +61,16 @@ pub(crate) struct EntryPolls {
 
 impl EntryPolls {
     /// The polls that the functions need by themselves.
-    pub(crate) fn new(module: &Module, facts: &[Facts], mode: Mode) -> Self {
-        let mut polls = Self { imported: module.imported_functions, reasons: vec![None; facts.len()] };
+    pub(crate) fn new(module: &Module, seen: &[Seen], mode: Mode) -> Self {
+        let mut polls = Self { imported: module.imported_functions, reasons: vec![None; seen.len()] };
         if mode == Mode::Off {
             return polls;
         }
-        let in_cycle = run_in_cycles(module, facts);
-        for ((reason, facts), in_cycle) in polls.reasons.iter_mut().zip(facts).zip(in_cycle) {
-            let has = |kind: fn(&crate::facts::Effects) -> bool| {
-                facts.reachable().iter().any(|node| kind(&facts.nodes[*node as usize]))
-            };
-            if in_cycle && has(|node| node.atomic_reads > 0) {
+        let in_cycle = run_in_cycles(module, seen);
+        for ((reason, Seen { summary, .. }), in_cycle) in polls.reasons.iter_mut().zip(seen).zip(in_cycle) {
+            if in_cycle && summary.reads {
                 *reason = Some(EntryReason::ReadsAtomically);
-            } else if mode == Mode::All && has(|node| node.calls_guest) {
+            } else if mode == Mode::All && summary.calls_guest {
                 *reason = Some(EntryReason::MakesCalls);
             }
         }
@@ -56,29 +94,23 @@ impl EntryPolls {
 }
 
 /// Whether each defined function can run inside a cycle.
-fn run_in_cycles(module: &Module, facts: &[Facts]) -> Vec<bool> {
+fn run_in_cycles(module: &Module, seen: &[Seen]) -> Vec<bool> {
     let imported = module.imported_functions;
     let mut edges = Vec::new();
     // What only a host can refer to is entered through a host entry or a reference stub, which poll.
     let mut roots: Vec<u32> = module.address_taken.iter().map(|func| func.0).filter(|func| *func >= imported).collect();
-    for (caller, facts) in (0u32..).zip(facts) {
-        let components = facts.components();
-        for &node in facts.reachable() {
-            let callees = facts.calls(node).flatten();
-            if components.on_cycle(node) {
-                roots.extend(callees.clone());
-            }
-            edges.extend(callees.map(|callee| (caller, callee - imported)));
-        }
+    for (caller, Seen { summary, .. }) in (0u32..).zip(seen) {
+        roots.extend_from_slice(&summary.callees_on_cycle);
+        edges.extend(summary.callees.iter().map(|callee| (caller, callee - imported)));
     }
-    if facts.is_empty() {
+    if seen.is_empty() {
         return Vec::new();
     }
-    let calls = Graph::new(facts.len(), 0, &edges);
+    let calls = Graph::new(seen.len(), 0, &edges);
     let recursion = Components::of_graph(&calls);
     let mut work: Vec<u32> = roots.iter().map(|func| func - imported).collect();
     work.extend(calls.nodes().filter(|func| recursion.on_cycle(*func)));
-    let mut in_cycle = vec![false; facts.len()];
+    let mut in_cycle = vec![false; seen.len()];
     while let Some(func) = work.pop() {
         if !std::mem::replace(&mut in_cycle[func as usize], true) {
             work.extend_from_slice(calls.successors(func));

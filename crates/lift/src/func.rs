@@ -7,6 +7,7 @@
 //! carried by branches and calls, which [`FuncCx::charge`] bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use cranelift_codegen::ir::{
     ExtFuncData, ExternalName, FuncRef, Function, InstBuilder, MemFlagsData, SigRef, SourceLoc, Type, UserExternalName,
@@ -36,11 +37,19 @@ use crate::{
 /// for their own sake reach it.
 pub(crate) const MAX_OPERANDS: usize = 1 << 24;
 
-/// One body, not yet validated.
+/// One body.
 pub(crate) struct Body<'a> {
     pub(crate) index: FuncIndex,
     pub(crate) validate: FuncToValidate<ValidatorResources>,
     pub(crate) code: FunctionBody<'a>,
+}
+
+impl Body<'_> {
+    /// What validates it, anew.
+    fn validate(&self) -> FuncToValidate<ValidatorResources> {
+        let FuncToValidate { ref resources, index, ty, features } = self.validate;
+        FuncToValidate { resources: resources.clone(), index, ty, features }
+    }
 }
 
 /// What only the code tells about a module.
@@ -66,6 +75,12 @@ pub(crate) enum Failure {
     Operator { name: String, offset: u64 },
 }
 
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
+}
+
 impl From<wasmparser::Error> for Failure {
     fn from(error: wasmparser::Error) -> Self {
         Self::Wasm(error)
@@ -74,7 +89,7 @@ impl From<wasmparser::Error> for Failure {
 
 /// Memory reused from body to body.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     builder: FunctionBuilderContext,
     validator: FuncValidatorAllocations,
 }
@@ -117,11 +132,11 @@ pub(crate) fn lift_body(
     module: &Module,
     layout: &Layout,
     config: &Config,
-    body: Body<'_>,
+    body: &Body<'_>,
     scratch: &mut Scratch,
 ) -> Result<(Function, Facts), Failure> {
-    let Body { index, validate, code } = body;
-    let mut validator = validate.into_validator(std::mem::take(&mut scratch.validator));
+    let Body { index, code, .. } = body;
+    let mut validator = body.validate().into_validator(std::mem::take(&mut scratch.validator));
     let mut reader = code.get_binary_reader();
     validator.read_locals(&mut reader)?;
     let mut reader = OperatorsReader::new(reader);
@@ -138,7 +153,7 @@ pub(crate) fn lift_body(
     b.switch_to_block(entry);
     b.seal_block(entry);
     let vmctx = b.block_params(entry)[0];
-    let locals = Locals::declare(&mut b, module, ty, entry, &code)?;
+    let locals = Locals::declare(&mut b, module, ty, entry, code)?;
     let mut cx = FuncCx {
         b,
         module,
@@ -178,8 +193,7 @@ pub(crate) fn lift_body(
     }
     scratch.builder = builder;
     scratch.validator = validator.into_allocations();
-    // A copy has exact capacities. All functions of a module wait for inlining together: this spares a fifth of the memory.
-    Ok((function.clone(), facts))
+    Ok((function, facts))
 }
 
 /// Lifts one operator; `false` if no family knows it.

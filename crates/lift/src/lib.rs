@@ -5,8 +5,8 @@
 //!
 //! In the order data moves: `parse` reads the tables, `func` lifts a body operator by operator through one module a
 //! family (`control`, `exceptions`, `locals`, `numeric`, `memory`, `call`, `global`, `atomics`, `bulk`, `table`,
-//! `reference`, `object`, `cast`, `simd`, `wide`), `glue` makes the functions around guest code. `diagnose` turns a rejection
-//! into an [`Error`].
+//! `reference`, `object`, `cast`, `simd`, `wide`), `glue` makes the functions around guest code; `source` is a module whose
+//! bodies are lifted one by one. `diagnose` turns a rejection into an [`Error`].
 
 mod abi;
 mod atomics;
@@ -30,6 +30,7 @@ mod parse;
 mod reference;
 mod relaxed;
 mod simd;
+mod source;
 mod stack;
 mod table;
 mod traced;
@@ -40,15 +41,13 @@ use std::fmt;
 
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
-use rayon::prelude::*;
-use spinwise_model::context::Layout;
 use spinwise_model::module::Module;
 
 pub use crate::error::Error;
 pub use crate::features::Features;
-use crate::func::{Facts, Failure, Scratch, lift_body};
-use crate::parse::{Parsed, parse};
+pub use crate::func::Scratch;
 pub use crate::relaxed::Relaxed;
+pub use crate::source::Source;
 
 /// What lifting must know about the target.
 #[derive(Clone, Copy)]
@@ -86,41 +85,12 @@ pub struct Lifted {
     pub glue: Vec<Function>,
 }
 
-/// Validates and lifts a module in its binary format. Bodies are lifted in parallel; the result does not depend on it.
+/// Validates and lifts a module in its binary format, all of it at once: [`Source`] without its thrift.
 ///
 /// # Errors
-/// If the bytes are not a valid module, need an unsupported feature, or exceed a limit. Of several faulty bodies the
-/// first is reported.
+/// As [`Source::survey`].
 pub fn lift(bytes: &[u8], config: &Config) -> Result<Lifted, Error> {
-    // One offset is left to mean "none".
-    if bytes.len() >= u32::MAX as usize {
-        let limit = "modules must be shorter than 4 GiB".to_owned();
-        return Err(Error::Limit { limit, function: None, offset: 0 });
-    }
-    let features = config.features;
-    let Parsed { mut module, bodies } =
-        parse(bytes, features.flags()).map_err(|error| diagnose::diagnose(bytes, features, Failure::Wasm(error)))?;
-    let layout = Layout::new(&module);
-    let lifted: Vec<_> = bodies
-        .into_par_iter()
-        .map_init(Scratch::default, |scratch, body| lift_body(&module, &layout, config, body, scratch))
-        .collect();
-    let mut functions = Vec::with_capacity(lifted.len());
-    for body in lifted {
-        let (function, facts) = body.map_err(|failure| diagnose::diagnose(bytes, features, failure))?;
-        functions.push(function);
-        note(&mut module, facts);
-    }
-    module.address_taken.sort_unstable();
-    module.address_taken.dedup();
-    let glue = glue::glue(&module, &layout, config);
-    Ok(Lifted { module, functions, glue })
-}
-
-/// Adds what a body told to the module's tables.
-fn note(module: &mut Module, facts: Facts) {
-    module.address_taken.extend(facts.referenced);
-    module.written_tables.extend(facts.written_tables);
-    module.indirect_calls.extend(facts.indirect_calls);
-    module.reference_calls.extend(facts.reference_calls);
+    let (source, functions) = Source::survey(bytes, config, |function| function)?;
+    let glue = source.glue();
+    Ok(Lifted { module: source.into_module(), functions, glue })
 }

@@ -22,15 +22,16 @@ pub(super) struct Site {
     pub(super) opcode: Opcode,
 }
 
-/// Copies source locations from the callees of `sites`, in the order they were inlined, to `caller`.
+/// Copies source locations from the callees of `sites`, in the order they were inlined, to `caller`. `body` gives the
+/// callee at a position.
 ///
 /// # Panics
 /// If the copies are not where the invariant says.
-pub(super) fn restore(caller: &mut Function, sites: &[Site], functions: &[Function]) {
+pub(super) fn restore<'b>(caller: &mut Function, sites: &[Site], body: impl Fn(usize) -> &'b Function) {
     let mut dfs = Dfs::new();
     let ends = sites.iter().skip(1).map(|site| site.first).chain([caller.dfg.num_insts()]);
     for (site, end) in sites.iter().zip(ends) {
-        let callee = &functions[site.callee];
+        let callee = body(site.callee);
         let mut next = site.first;
         let mut place = |caller: &mut Function, expected: Opcode, original: Inst| {
             let copy = Inst::new(next);

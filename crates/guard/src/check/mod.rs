@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use spinwise_model::module::Module;
 
 use self::components::cyclic_components;
-use self::view::{Call, Tables, View};
+pub use self::view::View;
+use self::view::{Call, Tables};
 use crate::plan::Mode;
 
 /// What the checker saw in guarded code.
@@ -91,36 +92,64 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks the guarded functions of a module; with [`Mode::Off`] there is nothing to hold them to.
-///
-/// `functions` are the defined functions in index order.
+/// Checks the guarded functions of a module, which it sees one at a time, on any thread.
+#[derive(Debug)]
+pub struct Checker<'m> {
+    module: &'m Module,
+    tables: Tables<'m>,
+    mode: Mode,
+}
+
+impl<'m> Checker<'m> {
+    /// A checker for a module whose functions were guarded in a mode.
+    #[must_use]
+    pub fn new(module: &'m Module, mode: Mode) -> Self {
+        Self { module, tables: Tables::new(module), mode }
+    }
+
+    /// Looks at a guarded function, by its wasm index.
+    #[must_use]
+    pub fn see(&self, index: u32, func: &Function) -> View {
+        View::new(&self.tables, index, func)
+    }
+
+    /// Checks, having seen all defined functions: `views` are in index order. With [`Mode::Off`] there is nothing to
+    /// hold them to.
+    ///
+    /// # Errors
+    /// All places where the promise of the mode does not hold: always a bug of the planner or of a later pass.
+    pub fn check(&self, views: Vec<View>) -> Result<CheckReport, Vec<Violation>> {
+        let Self { module, mode, .. } = *self;
+        let report = CheckReport {
+            functions: views.len(),
+            charges: views.iter().map(|view| view.charges).sum(),
+            entry_polls: views.iter().filter(|view| view.charges_on_entry).count(),
+            atomic_reads: views.iter().map(|view| view.atomic_reads).sum(),
+        };
+        if mode == Mode::Off {
+            return Ok(report);
+        }
+        let mut violations: Vec<Violation> = views.iter().flat_map(|view| view.broken.iter().cloned()).collect();
+        let program = Program { module, readers: readers(module, &views), views };
+        for view in &program.views {
+            program.check_cycles(view, mode, &mut violations);
+            if mode == Mode::All && view.calls_guest_code(module.imported_functions) && !view.charges_on_entry {
+                violations.push(view.violation(0, Problem::MakesCalls));
+            }
+        }
+        program.check_recursion(&mut violations);
+        program.check_references(&mut violations);
+        if violations.is_empty() { Ok(report) } else { Err(violations) }
+    }
+}
+
+/// Checks the guarded functions of a module, all in memory, in index order: [`Checker`] on each.
 ///
 /// # Errors
-/// All places where the promise of the mode does not hold: always a bug of the planner or of a later pass.
+/// As [`Checker::check`].
 pub fn check(module: &Module, functions: &[Function], mode: Mode) -> Result<CheckReport, Vec<Violation>> {
-    let tables = Tables::new(module);
-    let views: Vec<View> =
-        (module.imported_functions..).zip(functions).map(|(index, func)| View::new(&tables, index, func)).collect();
-    let report = CheckReport {
-        functions: views.len(),
-        charges: views.iter().map(|view| view.charges).sum(),
-        entry_polls: views.iter().filter(|view| view.charges_on_entry).count(),
-        atomic_reads: views.iter().map(|view| view.atomic_reads).sum(),
-    };
-    if mode == Mode::Off {
-        return Ok(report);
-    }
-    let mut violations: Vec<Violation> = views.iter().flat_map(|view| view.broken.iter().cloned()).collect();
-    let program = Program { module, readers: readers(module, &views), views };
-    for view in &program.views {
-        program.check_cycles(view, mode, &mut violations);
-        if mode == Mode::All && view.calls_guest_code(module.imported_functions) && !view.charges_on_entry {
-            violations.push(view.violation(0, Problem::MakesCalls));
-        }
-    }
-    program.check_recursion(&mut violations);
-    program.check_references(&mut violations);
-    if violations.is_empty() { Ok(report) } else { Err(violations) }
+    let checker = Checker::new(module, mode);
+    checker.check((module.imported_functions..).zip(functions).map(|(index, func)| checker.see(index, func)).collect())
 }
 
 /// Checks that a piece of glue at the border of guest code charges at its entry.

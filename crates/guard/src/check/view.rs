@@ -15,8 +15,9 @@ use super::{Problem, Violation};
 /// As many callees of an indirect call count as known.
 const FEW: usize = 8;
 
+/// A guarded function, as far as the checker needs it.
 #[derive(Debug)]
-pub(super) struct View {
+pub struct View {
     index: u32,
     pub(super) blocks: Vec<BlockView>,
     pub(super) charges_on_entry: bool,
