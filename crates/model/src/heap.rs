@@ -22,6 +22,9 @@ pub const ARRAY: u32 = 0b10 << 30;
 pub const EXCEPTION: u32 = 0b11 << 30;
 
 /// The first word of an object of a type with that canonical number.
+///
+/// # Panics
+/// If the number is 2^30 or more: a process has far fewer types.
 #[must_use]
 pub const fn word(kind: u32, id: TypeIndex) -> u32 {
     assert!(id.0 & KIND == 0, "a process has far fewer types");

@@ -131,7 +131,7 @@ impl Header {
     fn set_up(&mut self, cell: u32, cells: u32) {
         self.cell = cell;
         self.cells = cells;
-        self.reciprocal = if cell == 0 { 0 } else { u32::MAX / cell + 1 };
+        self.reciprocal = u32::MAX.checked_div(cell).map_or(0, |quotient| quotient + 1);
         self.marks = [0; WORDS];
         self.live = [0; WORDS];
     }
