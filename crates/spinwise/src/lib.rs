@@ -50,8 +50,8 @@ pub use spinwise_team::{Overrides as WaitOverrides, Policy as WaitPolicy};
 /// If a memory cannot be had.
 pub fn wasi_imports(context: &Arc<wasi::WasiCtx>, module: &module::Module) -> Result<Imports, RunError> {
     let mut imports = Imports::new();
-    for (name, func) in wasi::imports(context) {
-        imports.define("wasi_snapshot_preview1", name, Extern::Func(func));
+    for (name, func) in wasi::imports_for(context, module) {
+        imports.define(wasi::MODULE, name, Extern::Func(func));
     }
     imports.define("wasi", "thread-spawn", Extern::Func(spinwise_runtime::thread_spawn()));
     for import in &module.imports {

@@ -161,8 +161,6 @@ pub(super) const DATA_TRUNCATED: u16 = 1;
 /// `lookupflags`: follow a symbolic link in the last component.
 pub(super) const SYMLINK_FOLLOW: u32 = 1;
 
-/// Bytes of an `iovec`.
-pub(super) const IOVEC_SIZE: u32 = 8;
 /// Bytes of a `subscription`.
 pub(super) const SUBSCRIPTION_SIZE: u32 = 48;
 /// Bytes of an `event`.
@@ -195,6 +193,11 @@ pub(super) fn fdstat(kind: Filetype, flags: u16, rights: Rights, inheriting: Rig
 /// `prestat` of a directory.
 pub(super) fn prestat(name_length: u32) -> [u8; 8] {
     Layout::new().put(4, name_length.to_le_bytes()).0
+}
+
+/// `prestat` of a directory where sizes are 64 bits wide.
+pub(super) fn prestat64(name_length: u64) -> [u8; 16] {
+    Layout::new().put(8, name_length.to_le_bytes()).0
 }
 
 /// `dirent`.

@@ -15,12 +15,12 @@ pub(super) const MONOTONIC: u32 = 1;
 
 impl Call<'_> {
     /// `clock_res_get`
-    pub(super) fn clock_res_get(&self, id: u32, resolution: u32) -> Result<()> {
+    pub(super) fn clock_res_get(&self, id: u32, resolution: u64) -> Result<()> {
         self.guest.store_u64(resolution, nanoseconds(clock_getres(clock(id)?))?)
     }
 
     /// `clock_time_get`. The precision asked for is a wish; the host's clocks have none to choose.
-    pub(super) fn clock_time_get(&self, id: u32, _precision: u64, time: u32) -> Result<()> {
+    pub(super) fn clock_time_get(&self, id: u32, _precision: u64, time: u64) -> Result<()> {
         self.guest.store_u64(time, now(id)?)
     }
 }

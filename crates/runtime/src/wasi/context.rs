@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::descriptor::{Descriptor, Origin};
 use super::errno::{Errno, Result};
-use super::guest::Guest;
+use super::guest::{Guest, GuestMemoryExt};
 use super::resolve::Resolver;
 use super::stdio::Stream;
 use super::table::Table;
@@ -36,12 +36,27 @@ impl WasiCtx {
 pub(super) struct Call<'a> {
     pub(super) wasi: &'a WasiCtx,
     pub(super) guest: &'a dyn Guest,
+    /// Whether addresses and sizes in memory are 64 bits wide.
+    pub(super) wide: bool,
 }
 
 impl<'a> Call<'a> {
-    /// A call by `guest`.
+    /// A call by `guest`, in the ABI as it is written: for 32-bit addresses.
     pub(super) fn new(wasi: &'a WasiCtx, guest: &'a dyn Guest) -> Self {
-        Self { wasi, guest }
+        Self { wasi, guest, wide: false }
+    }
+
+    /// Bytes of an address or a size in memory.
+    pub(super) fn word(&self) -> u64 {
+        if self.wide { 8 } else { 4 }
+    }
+
+    /// Stores an address or a size.
+    pub(super) fn store_size(&self, at: u64, value: u64) -> Result<()> {
+        if self.wide {
+            return self.guest.store_u64(at, value);
+        }
+        self.guest.store_u32(at, u32::try_from(value).map_err(|_| Errno::Overflow)?)
     }
 
     /// An open descriptor.

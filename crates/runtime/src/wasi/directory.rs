@@ -11,34 +11,39 @@ use super::abi::{self, Filetype, Rights};
 use super::context::Call;
 use super::errno::{Errno, Result};
 use super::guest::{GuestMemoryExt, offset};
+use crate::number::to_usize;
 
 /// Bytes of entries fetched from the host at a time.
 const CHUNK: usize = 16 << 10;
 
 impl Call<'_> {
     /// `fd_prestat_get`
-    pub(super) fn fd_prestat_get(&self, fd: u32, out: u32) -> Result<()> {
+    pub(super) fn fd_prestat_get(&self, fd: u32, out: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let name = descriptor.preopen.as_ref().ok_or(Errno::BadF)?;
-        self.guest.write(out, &abi::prestat(u32::try_from(name.len()).map_err(|_| Errno::Overflow)?))
+        let length = name.len() as u64;
+        match self.wide {
+            true => self.guest.write(out, &abi::prestat64(length)),
+            false => self.guest.write(out, &abi::prestat(u32::try_from(length).map_err(|_| Errno::Overflow)?)),
+        }
     }
 
     /// `fd_prestat_dir_name`
-    pub(super) fn fd_prestat_dir_name(&self, fd: u32, at: u32, length: u32) -> Result<()> {
+    pub(super) fn fd_prestat_dir_name(&self, fd: u32, at: u64, length: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let name = descriptor.preopen.as_ref().ok_or(Errno::BadF)?;
-        if name.len() > length as usize {
+        if name.len() as u64 > length {
             return Err(Errno::NameTooLong);
         }
         self.guest.write(at, name.as_bytes())
     }
 
     /// `fd_readdir`: as many entries as fit, the last one cut off where the buffer ends.
-    pub(super) fn fd_readdir(&self, fd: u32, at: u32, length: u32, cookie: u64, used: u32) -> Result<()> {
+    pub(super) fn fd_readdir(&self, fd: u32, at: u64, length: u64, cookie: u64, used: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let directory = descriptor.directory(Rights::FD_READDIR)?;
-        self.guest.check(at, length.into())?;
-        self.guest.check(used, 4)?;
+        self.guest.check(at, length)?;
+        self.guest.check(used, self.word())?;
         if i64::try_from(cookie).is_err() {
             return Err(Errno::Inval);
         }
@@ -60,12 +65,12 @@ impl Call<'_> {
             let name_length = u32::try_from(name.len()).map_err(|_| Errno::Overflow)?;
             let header = abi::dirent(entry.next_entry_cookie(), entry.ino(), name_length, kind);
             for part in [&header[..], name] {
-                let part = &part[..part.len().min((length - done) as usize)];
-                self.guest.write(offset(at, done.into())?, part)?;
-                done += u32::try_from(part.len()).map_err(|_| Errno::Overflow)?;
+                let part = &part[..part.len().min(to_usize(length - done))];
+                self.guest.write(offset(at, done)?, part)?;
+                done += part.len() as u64;
             }
         }
         drop(position);
-        self.guest.store_u32(used, done)
+        self.store_size(used, done)
     }
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use super::abi::IOVEC_SIZE;
+use super::context::Call;
 use super::errno::{Errno, Result};
+use crate::number::to_usize;
 
 /// The linear memory of a guest, safe beside guest threads that use it meanwhile.
 ///
@@ -25,13 +26,13 @@ pub(super) trait GuestMemory {
     ///
     /// # Errors
     /// [`Errno::Fault`] if the range is out of bounds.
-    fn read(&self, at: u32, into: &mut [u8]) -> Result<()>;
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
 
     /// Copies `from` to guest memory at `at`.
     ///
     /// # Errors
     /// [`Errno::Fault`] if the range is out of bounds.
-    fn write(&self, at: u32, from: &[u8]) -> Result<()>;
+    fn write(&self, at: u64, from: &[u8]) -> Result<()>;
 }
 
 /// A descriptor of the host to wait for, and what was found.
@@ -70,38 +71,39 @@ pub(super) trait Guest: GuestMemory {
 /// Loads and stores of the sizes that the ABI uses.
 pub(super) trait GuestMemoryExt: GuestMemory {
     /// Fails unless `length` bytes from `at` are inside.
-    fn check(&self, at: u32, length: u64) -> Result<()> {
-        match u64::from(at).checked_add(length) {
+    fn check(&self, at: u64, length: u64) -> Result<()> {
+        match at.checked_add(length) {
             Some(end) if end <= self.size() => Ok(()),
             _ => Err(Errno::Fault),
         }
     }
 
     /// The bytes of a structure.
-    fn load<const N: usize>(&self, at: u32) -> Result<[u8; N]> {
+    fn load<const N: usize>(&self, at: u64) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    fn store_u32(&self, at: u32, value: u32) -> Result<()> {
+    fn store_u32(&self, at: u64, value: u32) -> Result<()> {
         self.write(at, &value.to_le_bytes())
     }
 
-    fn store_u64(&self, at: u32, value: u64) -> Result<()> {
+    fn store_u64(&self, at: u64, value: u64) -> Result<()> {
         self.write(at, &value.to_le_bytes())
     }
 }
 
 impl<M: GuestMemory + ?Sized> GuestMemoryExt for M {}
 
-/// Address arithmetic: past the end of the 32-bit space is out of bounds.
-pub(super) fn offset(at: u32, by: u64) -> Result<u32> {
-    u64::from(at).checked_add(by).and_then(|sum| u32::try_from(sum).ok()).ok_or(Errno::Fault)
+/// Address arithmetic: past the end of the address space is out of bounds. What is past the end of a memory is found out
+/// where it is used.
+pub(super) fn offset(at: u64, by: u64) -> Result<u64> {
+    at.checked_add(by).ok_or(Errno::Fault)
 }
 
 /// Buffers that one call may name; more is [`Errno::Inval`], as with the host's `IOV_MAX`.
-const MAX_SPANS: u32 = 1024;
+const MAX_SPANS: u64 = 1024;
 
 /// Bytes that one call moves at most; the rest of a longer request is left for the next, as on Linux.
 const MAX_TRANSFER: u64 = 0x7fff_f000;
@@ -113,26 +115,30 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Spans {
     /// Address and length of each, consumed from the end: they are in reverse.
-    rest: Vec<(u32, u32)>,
+    rest: Vec<(u64, u64)>,
     /// Bytes still to move.
     left: u64,
 }
 
 impl Spans {
-    /// Reads `count` `iovec`s at `at` and checks every one.
-    pub(super) fn load(guest: &dyn Guest, at: u32, count: u32) -> Result<Self> {
+    /// Reads `count` `iovec`s at `at` and checks every one: an address and a size each.
+    pub(super) fn load(call: &Call<'_>, at: u64, count: u64) -> Result<Self> {
         if count > MAX_SPANS {
             return Err(Errno::Inval);
         }
-        let mut bytes = vec![0; (count * IOVEC_SIZE) as usize];
-        guest.read(at, &mut bytes)?;
-        let mut rest = Vec::with_capacity(count as usize);
-        let mut left = 0;
-        for iovec in bytes.chunks_exact(IOVEC_SIZE as usize) {
-            let word = |at: usize| u32::from_le_bytes(iovec[at..at + 4].try_into().expect("four bytes"));
-            let (start, length) = (word(0), word(4));
-            guest.check(start, length.into())?;
-            left += u64::from(length);
+        let word = to_usize(call.word());
+        let mut bytes = vec![0; to_usize(count) * 2 * word];
+        call.guest.read(at, &mut bytes)?;
+        let mut words = bytes.chunks_exact(word).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        let mut rest = Vec::with_capacity(to_usize(count));
+        let mut left: u64 = 0;
+        while let (Some(start), Some(length)) = (words.next(), words.next()) {
+            call.guest.check(start, length)?;
+            left = left.saturating_add(length);
             rest.push((start, length));
         }
         rest.reverse();
@@ -214,20 +220,20 @@ impl Spans {
     fn advance(
         &mut self,
         length: usize,
-        mut copy: impl FnMut(u32, std::ops::Range<usize>) -> Result<()>,
+        mut copy: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let mut done = 0;
         while done < length {
             let (at, available) = self.rest.pop().expect("a chunk is no longer than the buffers");
-            let piece = u32::try_from(length - done).map_or(available, |wanted| wanted.min(available));
+            let piece = available.min((length - done) as u64);
             if piece > 0 {
-                copy(at, done..done + piece as usize)?;
+                copy(at, done..done + to_usize(piece))?;
             }
             if piece < available {
-                self.rest.push((offset(at, piece.into())?, available - piece));
+                self.rest.push((offset(at, piece)?, available - piece));
             }
-            done += piece as usize;
-            self.left -= u64::from(piece);
+            done += to_usize(piece);
+            self.left -= piece;
         }
         Ok(())
     }

@@ -27,55 +27,55 @@ const MAX_DATAGRAM: u64 = 64 << 10;
 
 impl Call<'_> {
     /// `fd_read`
-    pub(super) fn fd_read(&self, fd: u32, iovs: u32, count: u32, read: u32) -> Result<()> {
+    pub(super) fn fd_read(&self, fd: u32, iovs: u64, count: u64, read: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         descriptor.require(Rights::FD_READ)?;
-        self.guest.check(read, 4)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        self.guest.check(read, self.word())?;
+        let spans = Spans::load(self, iovs, count)?;
         let position = descriptor.hold_position();
         let done = spans.fill(self.guest, descriptor.is_stream(), |buffer, _| self.read(&descriptor, buffer))?;
         drop(position);
-        self.guest.store_u32(read, done)
+        self.store_size(read, done.into())
     }
 
     /// `fd_pread`
-    pub(super) fn fd_pread(&self, fd: u32, iovs: u32, count: u32, at: u64, read: u32) -> Result<()> {
+    pub(super) fn fd_pread(&self, fd: u32, iovs: u64, count: u64, at: u64, read: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let file = positioned(&descriptor, Rights::FD_READ, at)?;
-        self.guest.check(read, 4)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        self.guest.check(read, self.word())?;
+        let spans = Spans::load(self, iovs, count)?;
         let done = spans.fill(self.guest, false, |buffer, before| {
             let at = at.checked_add(before).ok_or(Errno::Inval)?;
             uninterrupted(|| rustix::io::pread(file, &mut *buffer, at))
         })?;
-        self.guest.store_u32(read, done)
+        self.store_size(read, done.into())
     }
 
     /// `fd_write`
-    pub(super) fn fd_write(&self, fd: u32, iovs: u32, count: u32, written: u32) -> Result<()> {
+    pub(super) fn fd_write(&self, fd: u32, iovs: u64, count: u64, written: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         descriptor.require(Rights::FD_WRITE)?;
-        self.guest.check(written, 4)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        self.guest.check(written, self.word())?;
+        let spans = Spans::load(self, iovs, count)?;
         let done = self.write_all(&descriptor, spans)?;
-        self.guest.store_u32(written, done)
+        self.store_size(written, done.into())
     }
 
     /// `fd_pwrite`
-    pub(super) fn fd_pwrite(&self, fd: u32, iovs: u32, count: u32, at: u64, written: u32) -> Result<()> {
+    pub(super) fn fd_pwrite(&self, fd: u32, iovs: u64, count: u64, at: u64, written: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let file = positioned(&descriptor, Rights::FD_WRITE, at)?;
-        self.guest.check(written, 4)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        self.guest.check(written, self.word())?;
+        let spans = Spans::load(self, iovs, count)?;
         let done = spans.drain(self.guest, usize::MAX, |bytes, before| {
             let at = at.checked_add(before).ok_or(Errno::Inval)?;
             uninterrupted(|| rustix::io::pwrite(file, bytes, at))
         })?;
-        self.guest.store_u32(written, done)
+        self.store_size(written, done.into())
     }
 
     /// `fd_seek`
-    pub(super) fn fd_seek(&self, fd: u32, by: i64, whence: u32, position: u32) -> Result<()> {
+    pub(super) fn fd_seek(&self, fd: u32, by: i64, whence: u32, position: u64) -> Result<()> {
         let target = match whence {
             0 => SeekFrom::Start(u64::try_from(by).map_err(|_| Errno::Inval)?),
             1 => SeekFrom::Current(by),
@@ -87,11 +87,11 @@ impl Call<'_> {
     }
 
     /// `fd_tell`
-    pub(super) fn fd_tell(&self, fd: u32, position: u32) -> Result<()> {
+    pub(super) fn fd_tell(&self, fd: u32, position: u64) -> Result<()> {
         self.seek(fd, Rights::FD_TELL, SeekFrom::Current(0), position)
     }
 
-    fn seek(&self, fd: u32, right: Rights, target: SeekFrom, position: u32) -> Result<()> {
+    fn seek(&self, fd: u32, right: Rights, target: SeekFrom, position: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         descriptor.require(right)?;
         self.guest.check(position, 8)?;

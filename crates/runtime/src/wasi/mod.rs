@@ -17,6 +17,9 @@
 //! | `process`, `imports` | `proc_exit`, `proc_raise`, `sched_yield` |
 //! | `sockets` | `sock_*`, on sockets that the host program passed on |
 //!
+//! Guests of 64-bit addresses: addresses and sizes are `u64` inside, whatever the guest's are; `Call::wide` says how wide
+//! they are in its memory (`iovec`, `prestat`, lists of addresses, sizes stored), and [`imports_for()`] how they are passed.
+//!
 //! Not built: `dsync`, `rsync` and `sync` set on an open descriptor (`inval`; they are honoured by `path_open`);
 //! clock subscriptions to CPU-time clocks (`notsup`); stop signals in `proc_raise` (`notsup`).
 //!
@@ -52,7 +55,7 @@ mod table;
 
 pub use context::{WasiCtx, WasiCtxBuilder, WasiError};
 pub use errno::Errno;
-pub use imports::{MODULE, imports};
+pub use imports::{MODULE, imports, imports_for};
 pub use stdio::{Capture, Stream};
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use super::errno::{Errno, Result};
 use super::guest::GuestMemoryExt;
 use super::resolve::{Place, relative};
 use super::status::{filestat, timestamps};
+use crate::number::to_usize;
 
 /// Bytes of a path, as on Linux.
-const PATH_MAX: u32 = 4096;
+const PATH_MAX: u64 = 4096;
 
 impl Call<'_> {
     /// `path_open`
@@ -24,13 +25,13 @@ impl Call<'_> {
         &self,
         fd: u32,
         lookup: u32,
-        path: u32,
-        length: u32,
+        path: u64,
+        length: u64,
         open: u32,
         base: u64,
         _inheriting: u64,
         flags: u32,
-        opened: u32,
+        opened: u64,
     ) -> Result<()> {
         let open = u16::try_from(open).ok().filter(|open| open & !oflags::ALL == 0).ok_or(Errno::Inval)?;
         let flags = u16::try_from(flags).ok().filter(|flags| flags & !fdflags::ALL == 0).ok_or(Errno::Inval)?;
@@ -100,7 +101,7 @@ impl Call<'_> {
     }
 
     /// `path_filestat_get`
-    pub(super) fn path_filestat_get(&self, fd: u32, lookup: u32, path: u32, length: u32, out: u32) -> Result<()> {
+    pub(super) fn path_filestat_get(&self, fd: u32, lookup: u32, path: u64, length: u64, out: u64) -> Result<()> {
         let place = self.place(fd, Rights::PATH_FILESTAT_GET, path, length, lookup & SYMLINK_FOLLOW != 0)?;
         let stat = status(&place)?;
         self.guest.write(out, &filestat(&stat).to_bytes())
@@ -112,8 +113,8 @@ impl Call<'_> {
         &self,
         fd: u32,
         lookup: u32,
-        path: u32,
-        length: u32,
+        path: u64,
+        length: u64,
         accessed: u64,
         modified: u64,
         flags: u32,
@@ -128,36 +129,36 @@ impl Call<'_> {
     pub(super) fn path_readlink(
         &self,
         fd: u32,
-        path: u32,
-        length: u32,
-        buffer: u32,
-        room: u32,
-        used: u32,
+        path: u64,
+        length: u64,
+        buffer: u64,
+        room: u64,
+        used: u64,
     ) -> Result<()> {
         let place = self.place(fd, Rights::PATH_READLINK, path, length, false)?;
-        self.guest.check(buffer, room.into())?;
-        self.guest.check(used, 4)?;
+        self.guest.check(buffer, room)?;
+        self.guest.check(used, self.word())?;
         let target = rustix::fs::readlinkat(&place.directory, &place.name[..], Vec::new())?;
         let target = relative(target.to_bytes())?;
-        let target = &target[..target.len().min(room as usize)];
+        let target = &target[..target.len().min(to_usize(room))];
         self.guest.write(buffer, target)?;
-        self.guest.store_u32(used, u32::try_from(target.len()).map_err(|_| Errno::Overflow)?)
+        self.store_size(used, target.len() as u64)
     }
 
     /// `path_create_directory`
-    pub(super) fn path_create_directory(&self, fd: u32, path: u32, length: u32) -> Result<()> {
+    pub(super) fn path_create_directory(&self, fd: u32, path: u64, length: u64) -> Result<()> {
         let place = self.entry(fd, Rights::PATH_CREATE_DIRECTORY, path, length)?;
         Ok(rustix::fs::mkdirat(&place.directory, &place.name[..], Mode::from_raw_mode(0o777))?)
     }
 
     /// `path_remove_directory`
-    pub(super) fn path_remove_directory(&self, fd: u32, path: u32, length: u32) -> Result<()> {
+    pub(super) fn path_remove_directory(&self, fd: u32, path: u64, length: u64) -> Result<()> {
         let place = self.entry(fd, Rights::PATH_REMOVE_DIRECTORY, path, length)?;
         Ok(rustix::fs::unlinkat(&place.directory, &place.name[..], AtFlags::REMOVEDIR)?)
     }
 
     /// `path_unlink_file`
-    pub(super) fn path_unlink_file(&self, fd: u32, path: u32, length: u32) -> Result<()> {
+    pub(super) fn path_unlink_file(&self, fd: u32, path: u64, length: u64) -> Result<()> {
         let place = self.entry(fd, Rights::PATH_UNLINK_FILE, path, length)?;
         if place.as_directory {
             status(&place)?;
@@ -170,11 +171,11 @@ impl Call<'_> {
     pub(super) fn path_rename(
         &self,
         fd: u32,
-        path: u32,
-        length: u32,
+        path: u64,
+        length: u64,
         new_fd: u32,
-        new_path: u32,
-        new_length: u32,
+        new_path: u64,
+        new_length: u64,
     ) -> Result<()> {
         let from = self.entry(fd, Rights::PATH_RENAME_SOURCE, path, length)?;
         let to = self.entry(new_fd, Rights::PATH_RENAME_TARGET, new_path, new_length)?;
@@ -186,7 +187,7 @@ impl Call<'_> {
     }
 
     /// `path_symlink`. A link with an absolute target could never be followed, and is refused.
-    pub(super) fn path_symlink(&self, target: u32, target_length: u32, fd: u32, path: u32, length: u32) -> Result<()> {
+    pub(super) fn path_symlink(&self, target: u64, target_length: u64, fd: u32, path: u64, length: u64) -> Result<()> {
         let target = self.path(target, target_length)?;
         let place = self.entry(fd, Rights::PATH_SYMLINK, path, length)?;
         free_name(&place)?;
@@ -199,11 +200,11 @@ impl Call<'_> {
         &self,
         fd: u32,
         lookup: u32,
-        path: u32,
-        length: u32,
+        path: u64,
+        length: u64,
         new_fd: u32,
-        new_path: u32,
-        new_length: u32,
+        new_path: u64,
+        new_length: u64,
     ) -> Result<()> {
         let from = self.place(fd, Rights::PATH_LINK_SOURCE, path, length, lookup & SYMLINK_FOLLOW != 0)?;
         let to = self.entry(new_fd, Rights::PATH_LINK_TARGET, new_path, new_length)?;
@@ -213,12 +214,12 @@ impl Call<'_> {
     }
 
     /// A path in guest memory. It is UTF-8 without NUL.
-    fn path(&self, at: u32, length: u32) -> Result<Vec<u8>> {
-        self.guest.check(at, length.into())?;
+    fn path(&self, at: u64, length: u64) -> Result<Vec<u8>> {
+        self.guest.check(at, length)?;
         if length > PATH_MAX {
             return Err(Errno::NameTooLong);
         }
-        let mut path = vec![0; length as usize];
+        let mut path = vec![0; to_usize(length)];
         self.guest.read(at, &mut path)?;
         if std::str::from_utf8(&path).is_err() {
             return Err(Errno::IlSeq);
@@ -230,14 +231,14 @@ impl Call<'_> {
     }
 
     /// Where a path leads, from a directory with that right.
-    fn place(&self, fd: u32, right: Rights, path: u32, length: u32, follow: bool) -> Result<Place> {
+    fn place(&self, fd: u32, right: Rights, path: u64, length: u64, follow: bool) -> Result<Place> {
         let descriptor = self.descriptor(fd)?;
         let directory = descriptor.directory(right)?;
         self.wasi.resolver.locate(directory, &self.path(path, length)?, follow)
     }
 
     /// The directory entry that a path names, even with slashes behind it.
-    fn entry(&self, fd: u32, right: Rights, path: u32, length: u32) -> Result<Place> {
+    fn entry(&self, fd: u32, right: Rights, path: u64, length: u64) -> Result<Place> {
         let descriptor = self.descriptor(fd)?;
         let directory = descriptor.directory(right)?;
         let path = self.path(path, length)?;

@@ -15,9 +15,10 @@ use super::context::Call;
 use super::descriptor::{Descriptor, Object};
 use super::errno::{Errno, Result};
 use super::guest::{GuestMemoryExt, Readiness, offset};
+use crate::number::to_usize;
 
 /// Subscriptions that one call may have; more is [`Errno::Inval`].
-const MAX_SUBSCRIPTIONS: u32 = 1 << 14;
+const MAX_SUBSCRIPTIONS: u64 = 1 << 14;
 
 /// How long to sleep towards a time of day before looking again: that clock can be set.
 const REALTIME_SLICE: Duration = Duration::from_secs(1);
@@ -41,15 +42,15 @@ struct Subscription {
 
 impl Call<'_> {
     /// `poll_oneoff`
-    pub(super) fn poll_oneoff(&self, subscriptions: u32, events: u32, count: u32, stored: u32) -> Result<()> {
+    pub(super) fn poll_oneoff(&self, subscriptions: u64, events: u64, count: u64, stored: u64) -> Result<()> {
         if count == 0 || count > MAX_SUBSCRIPTIONS {
             return Err(Errno::Inval);
         }
-        self.guest.check(subscriptions, u64::from(count) * u64::from(SUBSCRIPTION_SIZE))?;
-        self.guest.check(events, u64::from(count) * u64::from(EVENT_SIZE))?;
-        self.guest.check(stored, 4)?;
-        let mut list = Vec::with_capacity(count as usize);
-        for index in 0..u64::from(count) {
+        self.guest.check(subscriptions, count * u64::from(SUBSCRIPTION_SIZE))?;
+        self.guest.check(events, count * u64::from(EVENT_SIZE))?;
+        self.guest.check(stored, self.word())?;
+        let mut list = Vec::with_capacity(to_usize(count));
+        for index in 0..count {
             let at = offset(subscriptions, index * u64::from(SUBSCRIPTION_SIZE))?;
             let (user_data, interest) = abi::subscription(&self.guest.load(at)?);
             list.push(self.subscribe(user_data, interest)?);
@@ -58,7 +59,7 @@ impl Call<'_> {
         for (index, event) in (0u64..).zip(&ready) {
             self.guest.write(offset(events, index * u64::from(EVENT_SIZE))?, &event.to_bytes())?;
         }
-        self.guest.store_u32(stored, u32::try_from(ready.len()).map_err(|_| Errno::Overflow)?)
+        self.store_size(stored, ready.len() as u64)
     }
 
     fn subscribe(&self, user_data: u64, interest: Interest) -> Result<Subscription> {

@@ -17,7 +17,7 @@ use super::guest::{GuestMemoryExt, Spans};
 
 impl Call<'_> {
     /// `sock_accept`
-    pub(super) fn sock_accept(&self, fd: u32, flags: u32, opened: u32) -> Result<()> {
+    pub(super) fn sock_accept(&self, fd: u32, flags: u32, opened: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let socket = socket(&descriptor)?;
         descriptor.require(Rights::SOCK_ACCEPT).map_err(|error| inval_if_unsupported(&descriptor, error))?;
@@ -31,16 +31,16 @@ impl Call<'_> {
     }
 
     /// `sock_recv`. `WAITALL` with `PEEK` is `PEEK` alone: what is only looked at cannot be gathered piece by piece.
-    pub(super) fn sock_recv(&self, fd: u32, iovs: u32, count: u32, flags: u32, read: u32, out: u32) -> Result<()> {
+    pub(super) fn sock_recv(&self, fd: u32, iovs: u64, count: u64, flags: u32, read: u64, out: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let socket = socket(&descriptor)?;
         descriptor.require(Rights::FD_READ)?;
         if flags & !riflags::ALL != 0 || descriptor.is_listening() {
             return Err(Errno::Inval);
         }
-        self.guest.check(read, 4)?;
+        self.guest.check(read, self.word())?;
         self.guest.check(out, 2)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        let spans = Spans::load(self, iovs, count)?;
         let peek = flags & riflags::PEEK != 0;
         let datagram = descriptor.kind == Filetype::SocketDgram;
         let all = flags & riflags::WAITALL != 0 && !peek && !datagram;
@@ -70,22 +70,22 @@ impl Call<'_> {
                 }
             }
         })?;
-        self.guest.store_u32(read, done)?;
+        self.store_size(read, done.into())?;
         self.guest.write(out, &(if truncated { DATA_TRUNCATED } else { 0 }).to_le_bytes())
     }
 
     /// `sock_send`
-    pub(super) fn sock_send(&self, fd: u32, iovs: u32, count: u32, flags: u32, sent: u32) -> Result<()> {
+    pub(super) fn sock_send(&self, fd: u32, iovs: u64, count: u64, flags: u32, sent: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         socket(&descriptor)?;
         descriptor.require(Rights::FD_WRITE)?;
         if flags != 0 {
             return Err(Errno::Inval);
         }
-        self.guest.check(sent, 4)?;
-        let spans = Spans::load(self.guest, iovs, count)?;
+        self.guest.check(sent, self.word())?;
+        let spans = Spans::load(self, iovs, count)?;
         let done = self.write_all(&descriptor, spans)?;
-        self.guest.store_u32(sent, done)
+        self.store_size(sent, done.into())
     }
 
     /// `sock_shutdown`

@@ -24,7 +24,7 @@ impl Call<'_> {
     }
 
     /// `fd_fdstat_get`
-    pub(super) fn fd_fdstat_get(&self, fd: u32, out: u32) -> Result<()> {
+    pub(super) fn fd_fdstat_get(&self, fd: u32, out: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         let held = descriptor.held();
         self.guest.write(out, &abi::fdstat(descriptor.kind, descriptor.flags(), held.base, held.inheriting))
@@ -58,7 +58,7 @@ impl Call<'_> {
     }
 
     /// `fd_filestat_get`
-    pub(super) fn fd_filestat_get(&self, fd: u32, out: u32) -> Result<()> {
+    pub(super) fn fd_filestat_get(&self, fd: u32, out: u64) -> Result<()> {
         let descriptor = self.descriptor(fd)?;
         descriptor.require(Rights::FD_FILESTAT_GET)?;
         let stat = match &descriptor.object {

@@ -14,7 +14,7 @@ fn arguments_and_environment_are_laid_out_as_c_strings() {
     let (pointers, strings) = (guest.space(12), guest.space(9));
     call.args_get(pointers, strings).unwrap();
     assert_eq!(guest.get(strings, 9), b"prog\0\0\xc3\xbc\0");
-    assert_eq!([0, 4, 8].map(|at| guest.u32(pointers + at) - strings), [0, 5, 6]);
+    assert_eq!([0, 4, 8].map(|at| u64::from(guest.u32(pointers + at)) - strings), [0, 5, 6]);
 
     call.environ_sizes_get(count, bytes).unwrap();
     assert_eq!((guest.u32(count), guest.u32(bytes)), (2, 10));
@@ -25,11 +25,11 @@ fn arguments_and_environment_are_laid_out_as_c_strings() {
 #[test]
 fn strings_past_the_end_of_memory_fault() {
     let process = Process::new(WasiCtx::builder().arg("prog"));
-    let end = u32::try_from(MEMORY).unwrap();
+    let end = MEMORY as u64;
     assert_eq!(process.call().args_get(end - 3, 0), Err(Errno::Fault));
     assert_eq!(process.call().args_get(0, end - 4), Err(Errno::Fault));
-    assert_eq!(process.call().args_get(0, u32::MAX), Err(Errno::Fault));
-    assert_eq!(process.call().args_sizes_get(u32::MAX, 0), Err(Errno::Fault));
+    assert_eq!(process.call().args_get(0, u64::from(u32::MAX)), Err(Errno::Fault));
+    assert_eq!(process.call().args_sizes_get(u64::from(u32::MAX), 0), Err(Errno::Fault));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn clocks_run() {
     call.clock_time_get(0, 0, out).unwrap();
     assert!(guest.u64(out) > 1_700_000_000_000_000_000, "seconds are scaled to ns");
     assert_eq!(call.clock_time_get(4, 0, out), Err(Errno::Inval));
-    assert_eq!(call.clock_time_get(0, 0, u32::MAX), Err(Errno::Fault));
+    assert_eq!(call.clock_time_get(0, 0, u64::from(u32::MAX)), Err(Errno::Fault));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn random_bytes_fill_exactly_what_was_asked() {
     }
     assert_eq!((guest.get(99, 1), guest.get(10_100, 1)), (vec![0xaa], vec![0xaa]));
     call.random_get(0, 0).unwrap();
-    assert_eq!(call.random_get(1, u32::MAX), Err(Errno::Fault));
+    assert_eq!(call.random_get(1, u64::from(u32::MAX)), Err(Errno::Fault));
     assert_eq!(guest.get(1, 1), [0xaa], "nothing is written when not all fits");
 }
 

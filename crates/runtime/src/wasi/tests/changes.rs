@@ -49,7 +49,7 @@ impl Process {
         self.call().path_symlink(a, a_length, 3, b, b_length)
     }
 
-    fn readlink(&self, path: &str, room: u32) -> Result<Vec<u8>> {
+    fn readlink(&self, path: &str, room: u64) -> Result<Vec<u8>> {
         let (at, length) = self.path(path);
         let (buffer, used) = (self.guest.space(64), self.guest.space(4));
         self.call().path_readlink(3, at, length, buffer, room, used)?;

@@ -173,8 +173,8 @@ fn paths_are_text_of_bounded_length() {
         assert_eq!(process.open(&"a/".repeat(2049)), Err(Errno::NameTooLong));
         let bad = guest.put(b"a\xff");
         assert_eq!(call.path_filestat_get(3, 0, bad, 2, out), Err(Errno::IlSeq));
-        assert_eq!(call.path_filestat_get(3, 0, 0, u32::MAX, out), Err(Errno::Fault));
-        assert_eq!(call.path_filestat_get(3, 0, u32::MAX, 1, out), Err(Errno::Fault));
+        assert_eq!(call.path_filestat_get(3, 0, 0, u64::from(u32::MAX), out), Err(Errno::Fault));
+        assert_eq!(call.path_filestat_get(3, 0, u64::from(u32::MAX), 1, out), Err(Errno::Fault));
     });
 }
 

@@ -103,10 +103,10 @@ fn bad_buffers_fault_before_anything_happens() {
     let (outer, process) = with_file(b"untouched");
     let fd = open(&process);
     let (guest, call) = (&process.guest, process.call());
-    let end = u32::try_from(MEMORY).unwrap();
+    let end = MEMORY as u64;
     let out = guest.space(4);
     let good = guest.put(b"written");
-    for (at, length) in [(end, 1), (end - 1, 2), (u32::MAX, u32::MAX), (0, u32::MAX)] {
+    for (at, length) in [(end, 1), (end - 1, 2), (u64::from(u32::MAX), u64::from(u32::MAX)), (0, u64::from(u32::MAX))] {
         let iovecs = guest.iovecs(&[(good, 7), (at, length)]);
         assert_eq!(call.fd_write(fd, iovecs, 2, out), Err(Errno::Fault));
         assert_eq!(call.fd_read(fd, iovecs, 2, out), Err(Errno::Fault));
@@ -116,9 +116,9 @@ fn bad_buffers_fault_before_anything_happens() {
     assert_eq!(call.fd_write(fd, iovecs, 1, end - 3), Err(Errno::Fault), "the result's place");
     assert_eq!(call.fd_read(fd, iovecs, 1, end - 3), Err(Errno::Fault), "the result's place");
     assert_eq!(call.fd_write(fd, end - 7, 1, out), Err(Errno::Fault), "the list's place");
-    assert_eq!(call.fd_write(fd, u32::MAX, 2, out), Err(Errno::Fault));
+    assert_eq!(call.fd_write(fd, u64::from(u32::MAX), 2, out), Err(Errno::Fault));
     assert_eq!(call.fd_write(fd, iovecs, 1025, out), Err(Errno::Inval), "too many");
-    assert_eq!(call.fd_write(fd, iovecs, u32::MAX, out), Err(Errno::Inval), "count times size overflows");
+    assert_eq!(call.fd_write(fd, iovecs, u64::from(u32::MAX), out), Err(Errno::Inval), "count times size overflows");
     assert_eq!(std::fs::read(outer.path().join("inside/file")).unwrap(), b"untouched");
     assert_eq!(process.read(fd, 20).unwrap(), b"untouched", "the position has not moved");
 }
@@ -128,7 +128,7 @@ fn buffers_may_overlap_and_add_up_to_more_than_memory() {
     let (_outer, process) = with_file(b"abcdef");
     let (guest, call) = (&process.guest, process.call());
     let fd = open(&process);
-    let whole = (0, u32::try_from(MEMORY).unwrap());
+    let whole = (0, MEMORY as u64);
     let iovecs = guest.iovecs(&[whole; 1000]);
     let out = guest.space(4);
     call.fd_pread(fd, iovecs, 1000, 0, out).unwrap();
@@ -150,7 +150,7 @@ fn positions() {
     assert_eq!(call.fd_seek(fd, -1, 0, out), Err(Errno::Inval));
     assert_eq!(call.fd_seek(fd, -111, 1, out), Err(Errno::Inval));
     assert_eq!(call.fd_seek(fd, 0, 3, out), Err(Errno::Inval));
-    assert_eq!(call.fd_seek(fd, 0, 0, u32::MAX), Err(Errno::Fault));
+    assert_eq!(call.fd_seek(fd, 0, 0, u64::from(u32::MAX)), Err(Errno::Fault));
     for at in [1 << 63, u64::MAX] {
         let iovecs = guest.iovecs(&[(0, 4)]);
         assert_eq!(call.fd_pread(fd, iovecs, 1, at, out), Err(Errno::Inval));
@@ -255,7 +255,7 @@ fn status_of_a_file() {
     assert_eq!(call.fd_advise(fd, u64::MAX, 10, 0), Err(Errno::Inval));
     call.fd_sync(fd).unwrap();
     call.fd_datasync(fd).unwrap();
-    assert_eq!(call.fd_filestat_get(fd, u32::try_from(MEMORY).unwrap() - 63), Err(Errno::Fault));
+    assert_eq!(call.fd_filestat_get(fd, MEMORY as u64 - 63), Err(Errno::Fault));
 }
 
 #[test]

@@ -36,13 +36,18 @@ impl Noise {
     }
 
     /// Mostly an address inside.
-    fn at(&mut self) -> u32 {
-        if self.next().is_multiple_of(8) { self.u32() } else { u32::try_from(self.next() % 2048).unwrap() }
+    fn at(&mut self) -> u64 {
+        match self.next() % 16 {
+            0 => self.u32().into(),
+            1 => self.u64(),
+            _ => self.next() % 2048,
+        }
     }
 
     /// Mostly a small number.
-    fn few(&mut self) -> u32 {
-        if self.next().is_multiple_of(8) { self.u32() } else { u32::try_from(self.next() % 5).unwrap() }
+    fn few<T: From<u32>>(&mut self) -> T {
+        let few = if self.next().is_multiple_of(8) { self.u32() } else { u32::try_from(self.next() % 5).unwrap() };
+        few.into()
     }
 
     /// Mostly one that is open.
@@ -74,7 +79,7 @@ fn make(which: u64, call: &Call<'_>, n: &mut Noise) -> Result<()> {
         16 => call.fd_prestat_dir_name(n.fd(), n.at(), n.few()),
         17 => call.fd_pwrite(n.fd(), n.at(), n.few(), n.u64(), n.at()),
         18 => call.fd_read(n.fd(), n.at(), n.few(), n.at()),
-        19 => call.fd_readdir(n.fd(), n.at(), n.u32(), n.few().into(), n.at()),
+        19 => call.fd_readdir(n.fd(), n.at(), n.few(), n.few(), n.at()),
         20 => call.fd_renumber(n.u32(), n.fd()),
         21 => call.fd_seek(n.fd(), n.u64().cast_signed(), n.few(), n.at()),
         22 => call.fd_sync(n.fd()),
@@ -126,10 +131,11 @@ fn every_call_answers() {
                 1 => (0..2048).map(|_| b"ab./"[usize::try_from(noise.next() % 4).unwrap()]).collect(),
                 _ => (0..128).flat_map(|_| noise.next().to_le_bytes()).collect(),
             };
-            let at = u32::try_from(noise.next() % 120_000).unwrap();
+            let at = noise.next() % 120_000;
             process.guest.write(if noise.next().is_multiple_of(2) { 0 } else { at }, &bytes).unwrap();
             let which = noise.next() % 42;
-            let outcome = make(which, &process.call(), &mut noise);
+            let call = Call { wide: noise.next().is_multiple_of(2), ..process.call() };
+            let outcome = make(which, &call, &mut noise);
             answered.entry(which.min(38)).or_insert([0, 0])[usize::from(outcome.is_err())] += 1;
         }
         let beside: Vec<_> = std::fs::read_dir(outer.path()).unwrap().collect();

@@ -11,10 +11,11 @@ mod readdir;
 mod sockets;
 mod threads;
 mod waits;
+mod wide;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ use super::context::{Call, WasiCtx, WasiCtxBuilder};
 use super::errno::{Errno, Result};
 use super::guest::{Guest, GuestMemory, Readiness};
 use super::resolve::Resolver;
+use crate::number::to_usize;
 
 /// Bytes of a test guest's memory: two pages.
 const MEMORY: usize = 2 << 16;
@@ -33,55 +35,55 @@ const MEMORY: usize = 2 << 16;
 struct TestGuest {
     memory: Mutex<Vec<u8>>,
     /// Where the next scratch bytes go.
-    free: AtomicU32,
+    free: AtomicU64,
     /// Readable once the process is ending.
     ending: (OwnedFd, OwnedFd),
 }
 
 impl TestGuest {
     fn new() -> Self {
-        Self { memory: Mutex::new(vec![0xaa; MEMORY]), free: AtomicU32::new(64), ending: pipe() }
+        Self { memory: Mutex::new(vec![0xaa; MEMORY]), free: AtomicU64::new(64), ending: pipe() }
     }
 
     /// Scratch space, 8-aligned; it wraps around before the memory ends.
-    fn space(&self, length: usize) -> u32 {
-        let length = (u32::try_from(length).unwrap() + 7) & !7;
-        let at = self.free.fetch_add(length, Ordering::Relaxed);
-        if (at + length) as usize > MEMORY {
+    fn space(&self, length: usize) -> u64 {
+        let length = length.next_multiple_of(8);
+        let at = self.free.fetch_add(length as u64, Ordering::Relaxed);
+        if at + length as u64 > MEMORY as u64 {
             self.free.store(64, Ordering::Relaxed);
-            return self.space(length as usize);
+            return self.space(length);
         }
         at
     }
 
-    fn put(&self, bytes: &[u8]) -> u32 {
+    fn put(&self, bytes: &[u8]) -> u64 {
         let at = self.space(bytes.len());
         self.write(at, bytes).unwrap();
         at
     }
 
-    fn get(&self, at: u32, length: usize) -> Vec<u8> {
+    fn get(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.read(at, &mut bytes).unwrap();
         bytes
     }
 
-    fn u16(&self, at: u32) -> u16 {
+    fn u16(&self, at: u64) -> u16 {
         u16::from_le_bytes(self.get(at, 2).try_into().unwrap())
     }
 
-    fn u32(&self, at: u32) -> u32 {
+    fn u32(&self, at: u64) -> u32 {
         u32::from_le_bytes(self.get(at, 4).try_into().unwrap())
     }
 
-    fn u64(&self, at: u32) -> u64 {
+    fn u64(&self, at: u64) -> u64 {
         u64::from_le_bytes(self.get(at, 8).try_into().unwrap())
     }
 
     /// A list of `iovec`s.
-    fn iovecs(&self, spans: &[(u32, u32)]) -> u32 {
-        let bytes: Vec<u8> =
-            spans.iter().flat_map(|(at, length)| [at.to_le_bytes(), length.to_le_bytes()].concat()).collect();
+    fn iovecs(&self, spans: &[(u64, u64)]) -> u64 {
+        let word = |value: u64| u32::try_from(value).unwrap().to_le_bytes();
+        let bytes: Vec<u8> = spans.iter().flat_map(|(at, length)| [word(*at), word(*length)].concat()).collect();
         self.put(&bytes)
     }
 
@@ -96,16 +98,16 @@ impl GuestMemory for TestGuest {
         MEMORY as u64
     }
 
-    fn read(&self, at: u32, into: &mut [u8]) -> Result<()> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let memory = self.memory.lock();
-        let source = memory.get(at as usize..).and_then(|rest| rest.get(..into.len())).ok_or(Errno::Fault)?;
+        let source = memory.get(to_usize(at)..).and_then(|rest| rest.get(..into.len())).ok_or(Errno::Fault)?;
         into.copy_from_slice(source);
         Ok(())
     }
 
-    fn write(&self, at: u32, from: &[u8]) -> Result<()> {
+    fn write(&self, at: u64, from: &[u8]) -> Result<()> {
         let mut memory = self.memory.lock();
-        let target = memory.get_mut(at as usize..).and_then(|rest| rest.get_mut(..from.len())).ok_or(Errno::Fault)?;
+        let target = memory.get_mut(to_usize(at)..).and_then(|rest| rest.get_mut(..from.len())).ok_or(Errno::Fault)?;
         target.copy_from_slice(from);
         Ok(())
     }
@@ -149,8 +151,8 @@ impl Process {
         Call::new(&self.wasi, &self.guest)
     }
 
-    fn path(&self, path: &str) -> (u32, u32) {
-        (self.guest.put(path.as_bytes()), u32::try_from(path.len()).unwrap())
+    fn path(&self, path: &str) -> (u64, u64) {
+        (self.guest.put(path.as_bytes()), path.len() as u64)
     }
 
     /// `path_open` with `fs_rights_base` as given.
@@ -168,7 +170,7 @@ impl Process {
 
     fn read(&self, fd: u32, length: usize) -> Result<Vec<u8>> {
         let at = self.guest.space(length);
-        let iovecs = self.guest.iovecs(&[(at, u32::try_from(length).unwrap())]);
+        let iovecs = self.guest.iovecs(&[(at, length as u64)]);
         let out = self.guest.space(4);
         self.call().fd_read(fd, iovecs, 1, out)?;
         Ok(self.guest.get(at, self.guest.u32(out) as usize))
@@ -176,7 +178,7 @@ impl Process {
 
     fn write(&self, fd: u32, bytes: &[u8]) -> Result<u32> {
         let at = self.guest.put(bytes);
-        let iovecs = self.guest.iovecs(&[(at, u32::try_from(bytes.len()).unwrap())]);
+        let iovecs = self.guest.iovecs(&[(at, bytes.len() as u64)]);
         let out = self.guest.space(4);
         self.call().fd_write(fd, iovecs, 1, out)?;
         Ok(self.guest.u32(out))

@@ -8,11 +8,11 @@ use super::*;
 type Entry = (String, u64, u8);
 
 /// Entries of descriptor 3 from a cookie on, with a buffer of that size. Also how many bytes were used.
-fn entries(process: &Process, cookie: u64, room: u32) -> Result<(Vec<Entry>, u32)> {
+fn entries(process: &Process, cookie: u64, room: u64) -> Result<(Vec<Entry>, u64)> {
     let at = process.guest.space(room as usize);
     let used = process.guest.space(4);
     process.call().fd_readdir(3, at, room, cookie, used)?;
-    let used = process.guest.u32(used);
+    let used = u64::from(process.guest.u32(used));
     let bytes = process.guest.get(at, used as usize);
     let mut rest = &bytes[..];
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn the_last_entry_is_cut_where_the_buffer_ends() {
         let (_, used) = entries(&process, 0, room).unwrap();
         assert_eq!(used, room, "a full buffer says that there is more");
     }
-    let at = u32::try_from(MEMORY).unwrap() - 10;
+    let at = MEMORY as u64 - 10;
     assert_eq!(process.call().fd_readdir(3, at, 100, 0, 0), Err(Errno::Fault));
     assert_eq!(entries(&process, u64::MAX, 100), Err(Errno::Inval));
 }

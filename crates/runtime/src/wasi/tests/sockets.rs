@@ -20,7 +20,7 @@ impl Process {
     /// `sock_recv`: what arrived, and whether it was cut.
     fn receive(&self, fd: u32, length: usize, flags: u32) -> Result<(Vec<u8>, bool)> {
         let at = self.guest.space(length);
-        let iovecs = self.guest.iovecs(&[(at, u32::try_from(length).unwrap())]);
+        let iovecs = self.guest.iovecs(&[(at, length as u64)]);
         let (count, out) = (self.guest.space(4), self.guest.space(2));
         self.call().sock_recv(fd, iovecs, 1, flags, count, out)?;
         Ok((self.guest.get(at, self.guest.u32(count) as usize), self.guest.u16(out) == 1))
@@ -29,7 +29,7 @@ impl Process {
     /// `sock_send`
     fn send(&self, fd: u32, bytes: &[u8]) -> Result<u32> {
         let at = self.guest.put(bytes);
-        let iovecs = self.guest.iovecs(&[(at, u32::try_from(bytes.len()).unwrap())]);
+        let iovecs = self.guest.iovecs(&[(at, bytes.len() as u64)]);
         let out = self.guest.space(4);
         self.call().sock_send(fd, iovecs, 1, 0, out)?;
         Ok(self.guest.u32(out))

@@ -65,16 +65,16 @@ type Seen = (u64, u16, u8, u64, u16);
 
 fn poll_oneoff(process: &Process, subscriptions: &[Vec<u8>]) -> Result<Vec<Seen>> {
     let guest = &process.guest;
-    let count = u32::try_from(subscriptions.len()).unwrap();
+    let count = subscriptions.len() as u64;
     let list = guest.put(&subscriptions.concat());
     let events = guest.space(subscriptions.len() * 32);
     let stored = guest.space(4);
     process.call().poll_oneoff(list, events, count, stored)?;
-    let event = |index| {
+    let event = |index: u64| {
         let at = events + index * 32;
         (guest.u64(at), guest.u16(at + 8), guest.get(at + 10, 1)[0], guest.u64(at + 16), guest.u16(at + 24))
     };
-    Ok((0..guest.u32(stored)).map(event).collect())
+    Ok((0..guest.u32(stored).into()).map(event).collect())
 }
 
 #[test]
@@ -295,11 +295,11 @@ fn subscriptions_that_cannot_be_served_are_events_too() {
     assert_eq!(seen, expected);
     assert_eq!(poll_oneoff(&process, &[]), Err(Errno::Inval));
     assert_eq!(poll_oneoff(&process, &[descriptor(1, 3, 0)]), Err(Errno::Inval));
-    let end = u32::try_from(MEMORY).unwrap();
+    let end = MEMORY as u64;
     assert_eq!(process.call().poll_oneoff(end - 47, 0, 1, 0), Err(Errno::Fault));
     assert_eq!(process.call().poll_oneoff(0, end - 31, 1, 0), Err(Errno::Fault));
     assert_eq!(process.call().poll_oneoff(0, 0, 1, end - 3), Err(Errno::Fault));
-    assert_eq!(process.call().poll_oneoff(0, 0, u32::MAX, 0), Err(Errno::Inval));
+    assert_eq!(process.call().poll_oneoff(0, 0, u64::from(u32::MAX), 0), Err(Errno::Inval));
 }
 
 #[test]
