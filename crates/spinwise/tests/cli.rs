@@ -238,6 +238,16 @@ fn outputs_are_whole_and_the_same_every_time() {
 }
 
 #[test]
+fn an_uncaught_exception_ends_as_a_trap_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("throws.wat");
+    let text = r#"(module (tag (export "bad_thing") (param i32)) (func $f (export "f") (i32.const 1) (throw 0)))"#;
+    fs::write(&path, text).expect("writable");
+    let path = path.to_str().expect("UTF-8");
+    fails(&["run", path, "--invoke", "f"], 134, &["uncaught exception bad_thing: f (wasm offset 0x"]);
+}
+
+#[test]
 fn every_target_compiles() {
     let folder = tempfile::tempdir().expect("a folder");
     for target in [
@@ -251,6 +261,15 @@ fn every_target_compiles() {
         let path = folder.path().join(target);
         succeeds(&["compile", "fixtures/guests/team.wasm", "--target", target, "-o", path.to_str().expect("UTF-8")]);
         assert!(fs::metadata(&path).expect("an object").len() > 10_000);
+    }
+    // Handlers of exceptions are there on all of them.
+    for target in [
+        "aarch64-unknown-linux-gnu",
+        "riscv64gc-unknown-linux-gnu",
+        "s390x-unknown-linux-gnu",
+        "x86_64-pc-windows-msvc",
+    ] {
+        succeeds(&["compile", "fixtures/run/exceptions.wat", "--target", target, "-o", "/dev/null"]);
     }
     // The baseline of riscv64 has no vectors: scalar code compiles, and a guest that needs them is told so.
     let target = "riscv64gc-unknown-linux-gnu";

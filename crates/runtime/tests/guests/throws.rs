@@ -387,6 +387,25 @@ fn nothing_catches_a_cancel() {
 }
 
 #[test]
+fn an_end_comes_before_a_throw() {
+    let mut store = store();
+    let e = Tag::new(vec![ValType::I32]);
+    let thrown = e.clone();
+    let f = Func::typed(move |mut caller: Caller<'_>, x: i32| -> Result<i32, Error> {
+        let exception = Exception::new(&mut caller, &thrown, &[Val::I32(x)])?;
+        caller.process().cancel();
+        Err(exception.into())
+    });
+    let imports = [("host", "e", Extern::Tag(e)), ("host", "f", func(f))];
+    let instance = instantiate(&mut store, AROUND, &imports).expect("an instance");
+    let error = instance.call(&mut store, "outer", &[Val::I32(1)]).expect_err("the process has ended");
+    assert!(
+        error.exception().is_some() || error.trap().is_some_and(|trap| trap.code == TrapCode::Interrupted),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_throw_without_stack_is_a_trap() {
     // At each depth the function may throw; near the end of the stack there is no room to look for a handler.
     let text = r#"(module (tag $e) (global $depth (mut i32) (i32.const 0))
