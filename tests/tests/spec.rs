@@ -48,6 +48,7 @@ fn suites() -> Vec<Suite> {
     let own = |name, features| Suite { name, features, scripts: folder(name) };
     vec![
         version("core 2.0", SpecVersion::V2, "wasm2"),
+        version("core 3.0", SpecVersion::V3, "wasm3"),
         of(Proposal::Simd, "wasm2,multi-memory"),
         of(Proposal::Threads, "wasm2,threads"),
         of(Proposal::ExtendedConst, "wasm2,extended-const"),
