@@ -23,6 +23,7 @@
 pub mod config;
 mod error;
 mod explain;
+mod hold;
 mod input;
 pub mod pipeline;
 pub mod script;
