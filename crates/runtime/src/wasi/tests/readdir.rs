@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::number::to_usize;
 
 /// Name, next cookie, type.
 type Entry = (String, u64, u8);
 
 /// Entries of descriptor 3 from a cookie on, with a buffer of that size. Also how many bytes were used.
 fn entries(process: &Process, cookie: u64, room: u64) -> Result<(Vec<Entry>, u64)> {
-    let at = process.guest.space(room as usize);
+    let at = process.guest.space(to_usize(room));
     let used = process.guest.space(4);
     process.call().fd_readdir(3, at, room, cookie, used)?;
     let used = u64::from(process.guest.u32(used));
-    let bytes = process.guest.get(at, used as usize);
+    let bytes = process.guest.get(at, to_usize(used));
     let mut rest = &bytes[..];
     let mut found = Vec::new();
     while rest.len() >= 24 {
