@@ -23,7 +23,6 @@
 pub mod config;
 mod error;
 mod explain;
-mod hold;
 mod input;
 pub mod pipeline;
 pub mod script;

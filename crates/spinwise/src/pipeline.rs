@@ -1,15 +1,14 @@
 //! The order of all stages, in one place: parse → lift → inline → analyse → guard → emit → load.
 //!
-//! No stage knows another; values are handed on here. A module's functions are not all in memory at once: what must be
+//! No stage knows another; values are handed on here. A module's functions are never all in memory at once: what must be
 //! known of the whole module is found in two passes that look at each function and let it go again, and then each one is
-//! made for the last time, compiled and dropped. What there is room for is held from one pass to the next.
+//! made for the last time, compiled and dropped.
 //!
 //! ```text
 //! translate   1. parse; lift each body: validates it      → module, outlines
 //!             2. decide what is inlined; lift what is copied → inlining
 //!             3. lift → inline each function; look at it  → plan
 //! compile     4. lift → inline → guard → compile each function
-//!                (what is held is not lifted again, nor inlined)
 //! ```
 //!
 //! Everything is deterministic: the same bytes and settings give the same result, whatever the number of compiler
@@ -32,10 +31,6 @@ use spinwise_model::symbol;
 
 use crate::config::{Config, GuardMode, OptLevel, RelaxedSimd};
 use crate::error::Error;
-use crate::hold::{Hold, Room};
-
-/// Bytes of functions that are held between passes, for each byte of a module.
-const HELD: usize = 16;
 
 /// A module of which everything is decided: each of its functions can be made at any time, on any thread.
 #[derive(Debug)]
@@ -43,8 +38,6 @@ pub struct Translation<'a> {
     source: Source<'a>,
     inlining: Inlining,
     plan: Plan,
-    /// Functions after inlining.
-    hold: Hold,
     thunk: CallConv,
     /// What the independent checker counted, where it ran.
     pub checked: Option<CheckReport>,
@@ -115,10 +108,7 @@ pub fn translate<'a>(wasm: &'a [u8], config: &Config) -> Result<Translation<'a>,
         features: config.features,
         relaxed,
     };
-    let room = Room::new(HELD * wasm.len());
-    let (source, surveyed) = Source::survey(wasm, &lift_config, |func| (Outline::new(&func), room.hold(func)))?;
-    let (outlines, lifted): (Vec<_>, Vec<_>) = surveyed.into_iter().unzip();
-    let hold = Hold::new(lifted, room);
+    let (source, outlines) = Source::survey(wasm, &lift_config, |func| Outline::new(&func))?;
 
     let budget = match config.opt {
         OptLevel::None => InlineBudget::NONE,
@@ -131,16 +121,11 @@ pub fn translate<'a>(wasm: &'a [u8], config: &Config) -> Result<Translation<'a>,
     let bodies = copied.map_init(spinwise_lift::Scratch::default, |scratch, position| source.lift(*position, scratch));
     inlining.lend(bodies.collect::<Vec<_>>());
 
-    let planner = Planner::new(source.module(), config.guard);
-    let seen = largest_first(source.body_sizes(), |position, scratch| {
-        let func = hold.take(position).unwrap_or_else(|| source.lift(position, &mut scratch.lift));
-        let func = inlining.apply(position, func, &mut scratch.context);
-        let seen = planner.see(&func);
-        hold.put(position, func);
-        seen
-    });
-    let plan = planner.plan(seen);
-    let mut this = Translation { source, inlining, plan, hold, thunk, checked: None };
+    let undecided = Plan { mode: config.guard, functions: Vec::new() };
+    let mut this = Translation { source, inlining, plan: undecided, thunk, checked: None };
+    let planner = Planner::new(this.module(), config.guard);
+    let seen = this.map(Stage::Inlined, |_, func| planner.see(&func));
+    this.plan = planner.plan(seen);
     if config.verify || cfg!(debug_assertions) {
         this.checked = Some(this.check()?);
     }
@@ -189,13 +174,10 @@ impl Translation<'_> {
         if stage == Stage::Lifted {
             return func;
         }
-        let func = self.inlining.apply(position, func, &mut scratch.context);
-        if stage == Stage::Inlined { func } else { self.guarded(position, func) }
-    }
-
-    /// A function that was inlined, with its guards.
-    fn guarded(&self, position: usize, mut func: ir::Function) -> ir::Function {
-        spinwise_guard::insert(&mut func, &self.plan.functions[position], self.thunk);
+        let mut func = self.inlining.apply(position, func, &mut scratch.context);
+        if stage == Stage::Guarded {
+            spinwise_guard::insert(&mut func, &self.plan.functions[position], self.thunk);
+        }
         func
     }
 
@@ -232,10 +214,7 @@ impl Translation<'_> {
             compiled
         };
         let functions = largest_first(self.source.body_sizes(), |position, scratch| {
-            let func = match self.hold.take(position) {
-                Some(func) => self.guarded(position, func),
-                None => self.function(position, Stage::Guarded, scratch),
-            };
+            let func = self.function(position, Stage::Guarded, scratch);
             compile(func, defined[position].clone(), &mut scratch.context)
         });
         let glue: Vec<_> = glue
